@@ -32,12 +32,9 @@ from sluice.webui import (
 )
 from sluice.webui.access import allowed_hosts, check_channel, check_host
 from sluice.webui.api import Error, errors, query_error
-from sluice.webui.authority import Authority
 from sluice.webui.figures import RecentFlows
-from sluice.webui.ingestion import Heartbeats, Ingestion
 from sluice.webui.metrics import metrics
-from sluice.webui.problems import Refusals
-from sluice.webui.services import EXTENSION, MOST_STREAMS, Live, Services, StreamPlaces
+from sluice.webui.services import EXTENSION, Live, Services
 
 # ── Pages ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 #
@@ -137,37 +134,14 @@ def create_app(
     engine: Engine,
     token: str,
     stopping: threading.Event | None = None,
-    authority: Authority | None = None,
     hosts: frozenset[str] = allowed_hosts((), ()),
-    most_streams: int = MOST_STREAMS,
-    run_manager: Path | None = None,
+    **more: Any,
 ) -> OpenAPI:
-    """Return the web application for a store. A policy change needs `token`.
-
-    `authority` certifies agents of other machines; None: there are none. `hosts`: the names under which it answers.
-    `run_manager`: the socket of the process of runs; None: there is none.
-    """
-    app = OpenAPI(
-        __name__,
-        validation_error_callback=query_error,
-        doc_ui=False,
-    )
-    stopping = stopping or threading.Event()
+    """Return the web application for a store. A policy change needs `token`. `more`: as Services takes it."""
+    app = OpenAPI(__name__, validation_error_callback=query_error, doc_ui=False)
     recent = RecentFlows(engine)
-    app.extensions[EXTENSION] = Services(
-        engine,
-        token,
-        recent,
-        Live(engine, partial(live.snapshot, engine, recent), stopping),
-        Ingestion(engine),
-        Heartbeats(engine),
-        stopping,
-        Refusals(engine),
-        StreamPlaces(most_streams),
-        authority,
-        hosts,
-        run_manager,
-    )
+    picture = Live(engine, partial(live.snapshot, engine, recent), stopping or threading.Event())
+    app.extensions[EXTENSION] = Services(engine, token, recent, picture, hosts=hosts, **more)
     app.json.sort_keys = False  # type: ignore[attr-defined]
     for api in APIS:
         app.register_api(api)

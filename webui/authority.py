@@ -51,6 +51,9 @@ class Authority:
         """Make the authority if the folder has none. Raises EnvironmentLacking if the folder cannot be used."""
         self.folder = folder
         self._agent_life_s = agent_life_s
+        self._context: ssl.SSLContext
+        self._context_until_s = 0.0
+        """Monotonic seconds."""
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             with self._alone():
@@ -107,6 +110,13 @@ class Authority:
                 certificate = _sign(self.signer, name, key.public_key(), WEB_LIFE_S, usage=Usage.SERVER_AUTH)
                 certificates.write_private(path, certificates.key_pem(key) + certificates.pem(certificate))
         return path
+
+    def context(self) -> ssl.SSLContext:
+        """Return the TLS context for connections of agents. One thread of a process uses it."""
+        if time.monotonic() > self._context_until_s:
+            self._context = _context(self)
+            self._context_until_s = time.monotonic() + CONTEXT_LIFE_S
+        return self._context
 
     def _is_fresh(self, path: Path) -> bool:
         if not path.exists():
@@ -232,22 +242,6 @@ def _checked_request(request_pem: bytes, holder: Holder) -> x509.CertificateSign
 HANDSHAKE_S = 5.0
 CONTEXT_LIFE_S = 3600.0
 """A context is made anew after this time, so the web process renews its own certificate in time."""
-
-
-class ServerTls:
-    """The context for connections of agents. One thread uses it."""
-
-    def __init__(self, authority: Authority) -> None:
-        self._authority = authority
-        self._until_s = 0.0
-        """Monotonic seconds."""
-        self._context: ssl.SSLContext
-
-    def context(self) -> ssl.SSLContext:
-        if time.monotonic() > self._until_s:
-            self._context = _context(self._authority)
-            self._until_s = time.monotonic() + CONTEXT_LIFE_S
-        return self._context
 
 
 def _context(authority: Authority) -> ssl.SSLContext:

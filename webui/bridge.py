@@ -28,7 +28,7 @@ from tornado.iostream import IOStream, SSLIOStream, UnsatisfiableReadError
 
 from sluice.webui.access import CHANNEL, PLACE, STREAM, Channel, ConnectionPlaces, uid_of
 from sluice.webui.api import BUSY, MAX_BODY_BYTES, MAX_FLOWS_BODY_BYTES, RETRY_AFTER_S, ApiError
-from sluice.webui.authority import HANDSHAKE_S, ServerTls, reason
+from sluice.webui.authority import HANDSHAKE_S, Authority, reason
 from sluice.webui.services import EXTENSION, EventStream, Services
 
 log = logging.getLogger(__name__)
@@ -103,15 +103,9 @@ def most_body_bytes(path: str) -> int:
 class Bridge:
     """The server of one worker process. The thread of the event loop uses it."""
 
-    def __init__(
-        self,
-        app: Flask,
-        reads: int,
-        most_connections: int,
-        tls: ServerTls | None = None,
-    ) -> None:
-        """`reads`: threads for requests that change nothing. `tls`: of the agents' address."""
-        self.app, self.tls = app, tls
+    def __init__(self, app: Flask, reads: int, most_connections: int) -> None:
+        """`reads`: threads for requests that change nothing."""
+        self.app = app
         self.services: Services = app.extensions[EXTENSION]
         self.loop = asyncio.get_running_loop()
         self.places = {kind: ConnectionPlaces(most_connections) for kind in (PLAIN, UNIX, AGENTS)}
@@ -266,17 +260,17 @@ class Connection(httputil.HTTPServerConnectionDelegate):
         self.bridge.loop.remove_reader(self.socket)
         if not has_bytes or has_gone(self.socket):
             self.end()
-        elif self.kind == AGENTS and self.bridge.tls is not None:
-            self.bridge.start(self._shake_hands(self.bridge.tls))
+        elif self.kind == AGENTS and self.bridge.services.authority is not None:
+            self.bridge.start(self._shake_hands(self.bridge.services.authority))
         else:
             self._serve(_Stream(self))
         return True
 
-    async def _shake_hands(self, tls: ServerTls) -> None:
+    async def _shake_hands(self, authority: Authority) -> None:
         # Tornado closes the connection after a refusal, but the client must get its alert.
         kept = self.socket.dup()
         try:
-            self.socket = secured = tls.context().wrap_socket(
+            self.socket = secured = authority.context().wrap_socket(
                 self.socket, server_side=True, do_handshake_on_connect=False
             )
             self._stream = stream = SSLIOStream(secured)

@@ -34,7 +34,7 @@ from sluice.store.engine import engine_of
 from sluice.store.retention import Retention
 from sluice.webui.access import allowed_hosts
 from sluice.webui.app import create_app
-from sluice.webui.authority import Authority, ServerTls
+from sluice.webui.authority import Authority
 from sluice.webui.bridge import AGENTS, PLAIN, UNIX, Bridge
 from sluice.webui.housekeeping import EventLog, Housekeeping, free_stuck_copies
 from sluice.webui.services import EXTENSION, Services
@@ -206,21 +206,16 @@ class Server:
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent, too
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        app, authority = application(self._settings)
-        asyncio.run(_serve(self._settings, app, authority, self._listeners, worker.beat))
+        app = application(self._settings)
+        asyncio.run(_serve(self._settings.options, app, self._listeners, worker.beat))
 
 
 async def _serve(
-    settings: ServerSettings,
-    app: Flask,
-    authority: Authority | None,
-    sockets: Sequence[Listener],
-    beat: Callable[[], None],
+    options: WebOptions, app: Flask, sockets: Sequence[Listener], beat: Callable[[], None]
 ) -> None:
     ending = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ending.set)
-    tls = ServerTls(authority) if authority else None
-    bridge = Bridge(app, settings.options.threads, settings.options.most_connections, tls)
+    bridge = Bridge(app, options.threads, options.most_connections)
     for kind, listener in sockets:
         bridge.listen(kind, listener)
     while not ending.is_set():
@@ -262,17 +257,16 @@ def _bound(address: str) -> list[socket.socket]:
         time.sleep(0.1)
 
 
-def application(settings: ServerSettings) -> tuple[Flask, Authority | None]:
-    """Return the application of a worker process, whose threads it starts, and the agents' authority if any."""
+def application(settings: ServerSettings) -> Flask:
+    """Return the application of a worker process, whose threads it starts."""
     options = settings.options
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     # This works also while the store is unreachable.
     engine = engine_of(settings.store_url, fsync=options.fsync)
-    authority = Authority(settings.authority, options.certificate_life) if options.agents else None
     app = create_app(
         engine,
         settings.token,
-        authority=authority,
+        authority=Authority(settings.authority, options.certificate_life) if options.agents else None,
         hosts=allowed_hosts(settings.listen, options.allowed_hosts),
         most_streams=options.most_streams,
         run_manager=settings.run_manager,
@@ -288,4 +282,4 @@ def application(settings: ServerSettings) -> tuple[Flask, Authority | None]:
     # A full collection of garbage would scan all loaded objects for 60 ms while a delivery waits.
     gc.collect()
     gc.freeze()
-    return app, authority
+    return app

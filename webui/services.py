@@ -16,9 +16,8 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from flask import current_app
 from sqlalchemy import Engine
@@ -27,13 +26,10 @@ from sqlalchemy.exc import SQLAlchemyError
 from sluice.store.observed import demotions, events_after, newest_events
 from sluice.store.totals import Tally
 from sluice.webui.api import ApiError
-
-if TYPE_CHECKING:
-    from sluice.webui.authority import Authority
-    from sluice.webui.figures import RecentFlows
-    from sluice.webui.ingestion import Heartbeats, Ingestion
-    from sluice.webui.problems import Refusals
-
+from sluice.webui.authority import Authority
+from sluice.webui.figures import RecentFlows
+from sluice.webui.ingestion import Heartbeats, Ingestion
+from sluice.webui.problems import Refusals
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +52,8 @@ class Live:
         """`picture` returns the network's state as a document."""
         self._engine = engine
         self._picture = picture
-        self._stopping = stopping
+        self.stopping = stopping
+        """Set when the process must end. Every waiting thread then stops waiting."""
         self._condition = threading.Condition()
         self._tick = 0
         self._frame = b""
@@ -93,10 +90,6 @@ class Live:
             self._greeted = (tick, frames, seen)
         return frames, seen
 
-    @property
-    def is_stopping(self) -> bool:
-        return self._stopping.is_set()
-
     def call_at_ticks(self, called: Callable[[], None]) -> None:
         """Call this function, in another thread, each time there is something new."""
         self._listeners.append(called)
@@ -121,7 +114,7 @@ class Live:
         """Wait until there is something newer than this tick, for some seconds at most."""
         with self._condition:
             self._condition.wait_for(
-                lambda: self._tick > tick or self._stopping.is_set(), timeout=5 * INTERVAL_S
+                lambda: self._tick > tick or self.stopping.is_set(), timeout=5 * INTERVAL_S
             )
 
     def since(self, tick: int, seen: int) -> tuple[int, int, list[bytes]]:
@@ -134,7 +127,7 @@ class Live:
             return self._tick, fresh[-1][0] if fresh else seen, frames
 
     def _run(self) -> None:
-        while not self._stopping.is_set():
+        while not self.stopping.is_set():
             began = time.monotonic()
             frame, events = self._look()
             with self._condition:
@@ -148,7 +141,7 @@ class Live:
                     return
             # Wait for the next second, or until a host is demoted or restored: clients get that at once.
             until, before = began + INTERVAL_S, self._demoted()
-            while not self._stopping.wait(min(GLANCE_S, max(0.05, until - time.monotonic()))):
+            while not self.stopping.wait(min(GLANCE_S, max(0.05, until - time.monotonic()))):
                 if time.monotonic() >= until or self._demoted() != before:
                     break
         with self._condition:
@@ -222,7 +215,7 @@ class EventStream:
 
     @property
     def is_over(self) -> bool:
-        return self._live.is_stopping or self._left == 0
+        return self._live.stopping.is_set() or self._left == 0
 
     def fresh(self) -> bytes:
         """Return what is new since the last call; empty if nothing is."""
@@ -284,26 +277,33 @@ class StreamPlaces:
 EXTENSION = "sluice"
 
 
-@dataclass(frozen=True)
 class Services:
-    engine: Engine
-    token: str = field(repr=False)
-    recent: RecentFlows
-    live: Live
-    ingestion: Ingestion
-    heartbeats: Heartbeats
-    stopping: threading.Event
-    """Set when the process must end. Every waiting thread then stops waiting."""
-    refusals: Refusals
-    streams: StreamPlaces
-    authority: Authority | None = None
-    """None: no agents of other machines."""
-    hosts: frozenset[str] = frozenset()
-    """The names under which this process answers."""
-    run_manager: Path | None = None
-    """The socket of the process that starts and lists runs. None: this web process has no folder of runs."""
-    tally: Tally = field(default_factory=Tally)
-    """Counts of this process; housekeeping adds them to the store's totals within a second."""
+    """What the views of an application work with."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        token: str,
+        recent: RecentFlows,
+        live: Live,
+        *,
+        authority: Authority | None = None,
+        hosts: frozenset[str] = frozenset(),
+        most_streams: int = MOST_STREAMS,
+        run_manager: Path | None = None,
+    ) -> None:
+        """`hosts`: the names under which this process answers.
+
+        `authority` certifies agents of other machines; None: there are none. `run_manager`: the socket of the process
+        that starts and lists runs; None: this web process has no folder of runs.
+        """
+        self.engine, self.token, self.recent, self.live = engine, token, recent, live
+        self.authority, self.hosts, self.run_manager = authority, hosts, run_manager
+        self.stopping = live.stopping
+        self.ingestion, self.heartbeats = Ingestion(engine), Heartbeats(engine)
+        self.refusals, self.streams = Refusals(engine), StreamPlaces(most_streams)
+        self.tally = Tally()
+        """Counts of this process; housekeeping adds them to the store's totals within a second."""
 
 
 def services() -> Services:

@@ -166,7 +166,7 @@ def test_streams__too_many_are_a_429_and_a_place_is_free_again_after_the_end(
     app: Flask, token: bool, remedy: bytes
 ) -> None:
     found: Services = app.extensions[EXTENSION]
-    object.__setattr__(found, "streams", StreamPlaces(1 if token else 16))
+    found.streams = StreamPlaces(1 if token else 16)
     again = request("GET", "/api/v1/events?count=1", token=token)
     leave = found.streams.take(token)
     [refused] = call(app, again)
