@@ -182,20 +182,10 @@ CONTROLLER_LATE_S = 5.0
 
 def scheme_document(scheme: Scheme, fabric: str) -> dict[str, Any]:
     """Describe a scheme, and whether the fabric can carry it out."""
-    return {
-        "name": scheme.name,
-        "title": scheme.title,
-        "paper": scheme.paper,
-        "congestion_control": scheme.congestion_control,
+    return {name: getattr(scheme, name, None) for name in SchemeModel.model_fields} | {
         "threshold_rule": scheme.threshold_rule.value,
         "queue_rule": scheme.queue_rule.label,
         "marking": scheme.marking.value,
-        "queues": scheme.queues,
-        "thresholds_bytes": list(scheme.thresholds_bytes),
-        "marks_bytes": list(scheme.marks_bytes),
-        "tags_deadlines": scheme.tags_deadlines,
-        "tags_sizes": scheme.tags_sizes,
-        "colour": scheme.colour,
         "refused": refusal(Policy.from_document({"scheme": scheme.name}), fabric),
         "fields": [field_document(field) for field in scheme_fields(scheme)],
     }
@@ -203,18 +193,10 @@ def scheme_document(scheme: Scheme, fabric: str) -> dict[str, Any]:
 
 def field_document(field: Entry) -> dict[str, Any]:
     """Describe a policy field for the dashboard's form."""
-    return {
-        "name": field.name,
-        "title": field.title,
-        "kind": field.kind.name,
-        "unit": field.kind.unit,
-        "allowed": field.kind.allowed,
-        "low": getattr(field.kind, "low", None),
-        "high": getattr(field.kind, "high", None),
-        "options": list(getattr(field.kind, "options", ())) or None,
-        "default": field.default,
-        "help": field.help,
-    }
+    own = {"name": field.name, "title": field.title, "default": field.default, "help": field.help}
+    kind = {name: getattr(field.kind, name, None) for name in ("unit", "allowed", "low", "high", "options")}
+    document = {**kind, "options": list(kind["options"] or ()) or None, "kind": field.kind.name, **own}
+    return {name: document[name] for name in FieldModel.model_fields}
 
 
 def health_document(engine: Engine, now: float, topology: Topology | None) -> dict[str, Any]:

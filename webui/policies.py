@@ -108,14 +108,8 @@ class PutPolicyQuery(Model):
 
 def policy_document(version: desired.PolicyVersion, newest_version: int) -> dict[str, Any]:
     state = "pending" if version.applied_at is None else "applied"
-    return {
-        "version": version.version,
-        "policy": version.policy.to_document(),
-        "author": version.author,
-        "created_at": version.created_at,
-        "applied_at": version.applied_at,
-        "state": "superseded" if version.version < newest_version else state,
-    }
+    state = "superseded" if version.version < newest_version else state
+    return {**vars(version), "policy": version.policy.to_document(), "state": state}
 
 
 def current_policy_document(engine: Engine) -> dict[str, Any] | None:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +40,8 @@ CHROMIUM_ARGUMENTS = [
 ]
 PATIENCE_S = 300.0
 """How long a condition may take on a busy machine."""
+eventually = partial(wait_until, timeout_s=PATIENCE_S)
+"""Waits as long as that."""
 
 
 class Server:
@@ -72,7 +75,7 @@ class Server:
             [*self.prefix, sys.executable, "-m", "sluice", "web", *arguments],
             log_file=self.folder / "web.log",
         )
-        wait_until(self.answers, "the web process answers", timeout_s=PATIENCE_S)
+        eventually(self.answers, "the web process answers")
 
     def answers(self) -> bool:
         if self.process.poll() is not None:
@@ -165,7 +168,7 @@ def live_network(server: Server, *options: str) -> Iterator[None]:
     ]
     process = spawn(argv, log_file=server.folder / "synthetic.log")
     # The switches report once all of the history is written.
-    wait_until(lambda: server.get("health")["controller"]["connected"], "traffic", timeout_s=PATIENCE_S)
+    eventually(lambda: server.get("health")["controller"]["connected"], "traffic")
     yield
     stop(process)
 

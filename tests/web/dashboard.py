@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sluice.runtime.wait import wait_until
-from tests.web.conftest import PATIENCE_S, Server
+from tests.web.conftest import Server, eventually
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page, Request
@@ -51,7 +50,7 @@ def until(page: Page, script: str, argument: object = None) -> None:
     Playwright's own function evaluates text in the page, which the page's content security policy
     forbids.
     """
-    wait_until(lambda: page.evaluate(script, argument), script, timeout_s=PATIENCE_S, interval_s=0.1)
+    eventually(lambda: page.evaluate(script, argument), script, interval_s=0.1)
 
 
 def attribute(page: Page, selector: str, name: str) -> str:

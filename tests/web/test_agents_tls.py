@@ -227,16 +227,6 @@ def _certify_by(other: Authority, folder: Path, identity: Identity) -> None:
     (folder / "certificate.pem").write_bytes(pem(made))
 
 
-def test_renewal__is_due_later_and_gives_another_certificate(web: Web, tmp_path: Path) -> None:
-    identity = web.enrolled(tmp_path, Holder("r1", "host"))
-    assert not identity.renewal_due()
-    before = (tmp_path / "certificate.pem").read_bytes()
-    client = web.client(identity)
-    identity.renew(client)
-    assert (tmp_path / "certificate.pem").read_bytes() != before
-    assert client.post("/api/v1/agents/r1", json.dumps(_host_beat()).encode()).ok
-
-
 @pytest.fixture(scope="module")
 def restarting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Web]:
     server = Web(tmp_path_factory.mktemp("restarting"))

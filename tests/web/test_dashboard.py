@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 import requests
 
-from sluice.runtime.wait import wait_until
-from tests.web.conftest import PATIENCE_S, Server
+from tests.web.conftest import PATIENCE_S, Server, eventually
 from tests.web.dashboard import LIVE, WATCHED_FLOW, attribute, figure, open_dashboard, row_ids, until
 
 if TYPE_CHECKING:
@@ -121,9 +120,7 @@ def test_a_reload_brings_back_the_range_the_times_the_older_flows_and_the_theme(
     page.click("#flows-older")
     until(page, "location.search.includes('before=')")
     until(page, "document.querySelector('#flows').getAttribute('aria-busy') === 'false'")
-    wait_until(
-        lambda: len(set(row_ids(page, "flows")) - newest) == 100, "the older flows", timeout_s=PATIENCE_S
-    )
+    eventually(lambda: len(set(row_ids(page, "flows")) - newest) == 100, "the older flows")
     older = row_ids(page, "flows")
     light = page.evaluate(SHADE)
     page.click("#theme")
@@ -137,14 +134,14 @@ def test_a_reload_brings_back_the_range_the_times_the_older_flows_and_the_theme(
     assert view(page) == (start, end)
     assert page.evaluate("document.documentElement.dataset.theme") == "dark"
     assert page.input_value("#times") == "relative"
-    wait_until(lambda: row_ids(page, "flows") == older, "the older flows", timeout_s=PATIENCE_S)
+    eventually(lambda: row_ids(page, "flows") == older, "the older flows")
 
     page.go_back()
     until(page, "sluice.model.held === null")
     until(page, "(end) => sluice.charts.fct.view.to > end", end)
     page.click("#flows-newest")
     until(page, "!location.search.includes('before=') && !document.querySelector('#flows-newest:enabled')")
-    wait_until(lambda: not set(row_ids(page, "flows")) & set(older), "new flows", timeout_s=PATIENCE_S)
+    eventually(lambda: not set(row_ids(page, "flows")) & set(older), "new flows")
     page.select_option("#window", "900")
     page.go_back()
     until(page, "sluice.model.windowS === 300 && document.querySelector('#window').value === '300'")
@@ -207,9 +204,9 @@ def test_the_figures_of_applications_are_apart_from_scheduled_flows(page: Page, 
         return figure(page, "misses") == misses
 
     page.select_option("#traffic", "watched")
-    wait_until(lambda: shows("25"), "a quarter missed", timeout_s=PATIENCE_S, interval_s=0.5)
-    wait_until(lambda: figure(page, "small-mean") == "4", "their FCT", timeout_s=PATIENCE_S)
+    eventually(lambda: shows("25"), "a quarter missed", interval_s=0.5)
+    eventually(lambda: figure(page, "small-mean") == "4", "their FCT")
     until(page, "[...sluice.model.fct.values()].some((bin) => bin.small.mean === 4000)")
     page.select_option("#traffic", "scheduled")
-    wait_until(lambda: figure(page, "misses") != "25", "those of the schedule", timeout_s=PATIENCE_S)
+    eventually(lambda: figure(page, "misses") != "25", "those of the schedule")
     until(page, "![...sluice.model.fct.values()].some((bin) => bin.small.mean === 4000)")

@@ -17,7 +17,7 @@ from sluice.runtime.wait import wait_until
 from sluice.store.engine import open_store
 from tests.kit.small_disk import SmallDisk
 from tests.unit.webui.records import record
-from tests.web.conftest import PATIENCE_S, Server
+from tests.web.conftest import PATIENCE_S, Server, eventually
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="a disk of the test's own needs root")
 
@@ -62,13 +62,11 @@ def test_a_full_disk_is_a_503_that_says_disk__and_room_ends_it(on_disk: Server, 
     assert "make room" in error_of(answer)["problem"]
     assert on_disk.get("health")["store"]["kind"] == "sqlite"  # reading needs no room
     # Whether the store is reachable is measured by a write.
-    wait_until(
-        lambda: not on_disk.get("health")["store"]["reachable"], "it sees the disk", timeout_s=PATIENCE_S
-    )
+    eventually(lambda: not on_disk.get("health")["store"]["reachable"], "it sees the disk")
     assert "disk-full" in {problem["kind"] for problem in on_disk.get("health")["problems"]}
     disk.make_room(pid)
     assert post(on_disk, "before", *names).json() == {"accepted": 300, "known": 1}
-    wait_until(lambda: on_disk.get("health")["store"]["reachable"], "it is back", timeout_s=PATIENCE_S)
+    eventually(lambda: on_disk.get("health")["store"]["reachable"], "it is back")
     assert on_disk.process.poll() is None
 
 
@@ -78,7 +76,7 @@ def test_a_web_process_starts_on_a_full_disk(on_disk: Server, disk: SmallDisk) -
     os.kill(_worker(pid), 9)  # the new worker opens the store
     wait_until(lambda: error_of(post(on_disk, *map(str, range(300))))["code"] == "disk-full", "it answers")
     disk.make_room(pid)
-    wait_until(lambda: post(on_disk, "after").status_code == 200, "it takes records", timeout_s=PATIENCE_S)
+    eventually(lambda: post(on_disk, "after").status_code == 200, "it takes records")
 
 
 def _worker(pid: int) -> int:
@@ -114,7 +112,7 @@ def test_a_damaged_store_is_a_503_and_a_copy_is_kept_aside(server: Server, engin
         pages.seek(8192)
         pages.write(b"\xa5" * (size - 8192))
     # Until a page is not in SQLite's cache.
-    wait_until(lambda: post(server, "after").status_code != 200, "it sees the damage", timeout_s=PATIENCE_S)
+    eventually(lambda: post(server, "after").status_code != 200, "it sees the damage")
     answer = post(server, "after")
     assert (answer.status_code, error_of(answer)["code"]) == (503, "store-damaged")
     assert ".recover" in error_of(answer)["problem"]

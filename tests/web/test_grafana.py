@@ -19,12 +19,11 @@ from prometheus_client.parser import text_string_to_metric_families
 from sluice.policy.figures.validity import MachineStatus
 from sluice.policy.schema.desired import Policy
 from sluice.runtime.process import spawn, stop
-from sluice.runtime.wait import wait_until
 from sluice.store.desired import mark_applied, put_policy
 from sluice.store.totals import ENTRIES_DECODED, LOOP_SECONDS, RULES_CHANGED, SWITCH_CONNECTS, Tally, flush
 from tests.kit.heartbeats import document, port_heartbeat, queue_counters
 from tests.unit.webui.records import record
-from tests.web.conftest import PATIENCE_S, Server
+from tests.web.conftest import PATIENCE_S, Server, eventually
 from tests.web.synthetic import Network
 
 DOCKER = Path(__file__).parents[2] / "docker"
@@ -150,7 +149,7 @@ def test_a_real_prometheus_answers_every_query(prometheus: str, second: Callable
         except (requests.RequestException, IndexError):
             return 0
 
-    wait_until(lambda: scrapes() >= 4, "four scrapes", timeout_s=PATIENCE_S, interval_s=0.5)
+    eventually(lambda: scrapes() >= 4, "four scrapes", interval_s=0.5)
     up = ask(prometheus, 'up{job="sluice"}')
     assert [value["value"][1] for value in up["data"]["result"]] == ["1"]
     for query in queries():

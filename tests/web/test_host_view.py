@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sluice.policy.wire.agents import LinkCounters, LinkQueue, RunningFlow
-from sluice.runtime.wait import wait_until
 from tests.kit.heartbeats import LIVING, document, watching
 from tests.unit.webui.records import record
-from tests.web.conftest import PATIENCE_S, Server
+from tests.web.conftest import Server, eventually
 from tests.web.dashboard import LIVE, WATCHED_FLOW, attribute, figure, open_dashboard, row_ids, until
 
 if TYPE_CHECKING:
@@ -60,7 +59,7 @@ def reports(server: Server, shown: Callable[[], bool]) -> None:
         server.post("agents/h1", beat())
         return shown()
 
-    wait_until(once, "what h1 reports", timeout_s=PATIENCE_S, interval_s=0.5)
+    eventually(once, "what h1 reports", interval_s=0.5)
 
 
 def fact(page: Page, group: str, name: str) -> str:
@@ -133,9 +132,7 @@ def test_a_chosen_host_shows_its_agent_its_flows_and_its_link(page: Page, shared
     assert fact(page, "Flows", "Round trip, active").startswith("250 µs")
     assert set(row_ids(page, "host-flows")) == {"run/1", "run/2", LIVING.id, "done", "slow", "lost"}
     shared_server.post("agents/h1", {**beat(), "spool_depth": 99})
-    wait_until(
-        lambda: fact(page, "Records", "Spool") == "99 records", "the next heartbeat", timeout_s=PATIENCE_S
-    )
+    eventually(lambda: fact(page, "Records", "Spool") == "99 records", "the next heartbeat")
     inside = """() => ['host-view', 'flow-list'].every((id) => {
         const card = document.getElementById(id), box = card.getBoundingClientRect();
         return [...card.querySelectorAll('header, dl, form, .rows')].every((part) => {
@@ -156,17 +153,17 @@ def test_the_address_holds_the_host_the_filter_and_the_order(page: Page, shared_
     page.click("#host-list")
     until(page, "document.querySelector('#flow-filter [name=host]').value === 'h1'")
     page.select_option("#flow-filter [name=status]", "finished")
-    wait_until(lambda: row_ids(page, "flows") == ["slow", "done"], "the filter", timeout_s=PATIENCE_S)
+    eventually(lambda: row_ids(page, "flows") == ["slow", "done"], "the filter")
     page.click("#flows th[data-column=fct] button")
     page.click("#flows th[data-column=fct] button")
     assert attribute(page, "#flows th[data-column=fct]", "aria-sort") == "ascending"
     assert page.url.endswith("?host=h1&flow-host=h1&flow-status=finished&sort=fct")
     page.reload()
     page.wait_for_selector(LIVE)
-    wait_until(lambda: row_ids(page, "flows") == ["done", "slow"], "the order", timeout_s=PATIENCE_S)
+    eventually(lambda: row_ids(page, "flows") == ["done", "slow"], "the order")
     assert page.input_value("#host") == "h1"
     page.go_back()
-    wait_until(lambda: row_ids(page, "flows") == ["slow", "done"], "the order before", timeout_s=PATIENCE_S)
+    eventually(lambda: row_ids(page, "flows") == ["slow", "done"], "the order before")
     page.go_back()
     page.go_back()
     reports(shared_server, lambda: "run/1" in row_ids(page, "flows"))

@@ -11,10 +11,9 @@ import pytest
 import requests
 
 from sluice.policy.wire.agents import MAX_HEARTBEAT_BYTES
-from sluice.runtime.wait import wait_until
 from sluice.webui.bridge import DISCARDED_BYTES
 from tests.kit.heartbeats import document, host_heartbeat
-from tests.web.conftest import PATIENCE_S, Server
+from tests.web.conftest import PATIENCE_S, Server, eventually
 
 CLOSE = b"Connection: close\r\n"
 CHUNKED = b"Transfer-Encoding: chunked\r\n"
@@ -202,7 +201,7 @@ def test_text_of_others__is_one_line_of_the_log_and_of_the_stream(shared_server:
     refused = requests.post(f"{shared_server.url}/api/v1/agents/liar", json=wrong, timeout=PATIENCE_S)
     assert (refused.status_code, refused.json()["error"]["code"]) == (422, "other-version")
     log = shared_server.folder / "web.log"
-    wait_until(lambda: "refused liar" in log.read_text(), "the line of the log", timeout_s=PATIENCE_S)
+    eventually(lambda: "refused liar" in log.read_text(), "the line of the log")
     [line] = [line for line in log.read_text().split("\n") if "forged" in line]
     assert "refused liar: the agent is Sluice 9 data: forged [2J" in line
     assert len(line) < 1000

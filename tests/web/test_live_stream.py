@@ -17,11 +17,10 @@ from sqlalchemy import Engine
 
 from sluice.policy.figures.validity import MachineStatus
 from sluice.policy.schema.desired import Policy
-from sluice.runtime.wait import wait_until
 from sluice.store.desired import current_version, mark_applied, put_policy
 from sluice.store.observed import Sanction, add_event, lift_sanctions, put_agent, put_sanction
 from tests.kit.heartbeats import port_heartbeat
-from tests.web.conftest import PATIENCE_S, Server
+from tests.web.conftest import Server, eventually
 from tests.web.dashboard import LIVE, figure, open_dashboard, show, until
 from tests.web.synthetic import Network
 
@@ -59,7 +58,7 @@ def next_snapshots(page: Page) -> None:
 
 def pumped(page: Page, condition: Callable[[], bool], what: str) -> None:
     """Wait for what the page's requests bring about. They are handled only while Playwright is called."""
-    wait_until(lambda: page.evaluate("true") and condition(), what, timeout_s=PATIENCE_S)
+    eventually(lambda: page.evaluate("true") and condition(), what)
 
 
 def test_before_anything_has_happened_the_page_says_so(page: Page) -> None:
@@ -175,31 +174,6 @@ def test_what_has_not_changed_stays_when_a_snapshot_comes(
     assert page.evaluate("String(getSelection())") == selected
 
 
-def test_events_are_filtered_and_the_address_keeps_the_filter(page: Page, shared_engine: Engine) -> None:
-    add_event(shared_engine, "host-demoted", port="s1:2", host="h2", tag=1)
-    add_event(shared_engine, "host-demoted", port="s2:1", host="h5", tag=2)
-    add_event(shared_engine, "agent-expired", agent="h9")
-    rows = page.locator("#events li")
-    until(page, "document.querySelector('#events').textContent.includes('h9')")
-    every = rows.count()
-    page.select_option("#event-filter [name=severity]", "warning")
-    assert rows.count() == 3
-    page.select_option("#event-kind", "host-demoted")
-    page.fill("#event-filter [name=where]", "s1")
-    assert page.inner_text("#event-count") == f"1 of {every}"
-    assert "h2" in rows.first.inner_text()
-    add_event(shared_engine, "host-demoted", port="s1:3", host="h3", tag=4)
-    until(page, "document.querySelectorAll('#events li').length === 2")
-    page.reload()
-    until(page, "document.querySelectorAll('#events li[data-kind=host-demoted]').length === 2")
-    assert page.input_value("#event-kind") == "host-demoted"
-    page.fill("#event-filter [name=text]", "no such words")
-    assert rows.all_inner_texts() == ["No event passes the filter."]
-    page.click("#event-clear")
-    until(page, "document.querySelectorAll('#events li[data-kind]').length > 3")
-    assert "event-" not in page.url
-
-
 def test_a_demoted_host_is_named_above_everything_and_gone_when_it_is_restored(
     page: Page, shared_engine: Engine, shared_network: Network
 ) -> None:
@@ -226,7 +200,7 @@ def test_switches_and_agents_that_leave_are_shown(page: Page, shared_network: Ne
         up = page.locator("#components .pill[data-state=up]")
         return up.count() >= 23
 
-    wait_until(all_up, "switches and agents are shown as up", timeout_s=PATIENCE_S, interval_s=0.5)
+    eventually(all_up, "switches and agents are shown as up", interval_s=0.5)
     # No component reports any more: after some seconds all count as away.
     until(page, "document.querySelectorAll('#components .pill[data-state=up]').length === 0")
     until(page, "document.querySelectorAll('#topology .host[data-state=down]').length === 16")

@@ -13,12 +13,11 @@ import pytest
 from experiments.checks.perimeter.attacks import ATTACKS
 from sluice.runtime.http_client import HttpClient
 from sluice.runtime.process import spawn, stop
-from sluice.runtime.wait import wait_until
 from sluice.webui.bridge import BODY_S, HEADER_S
 from sluice.webui.services import MOST_STREAMS, SHARE_WITHOUT_TOKEN
 from tests.kit.heartbeats import document, host_heartbeat
 from tests.unit.webui.records import record
-from tests.web.conftest import PATIENCE_S, Server
+from tests.web.conftest import PATIENCE_S, Server, eventually
 
 ATTACK_S = max(HEADER_S, BODY_S) + 8
 ANSWER_S = 15.0
@@ -91,4 +90,4 @@ def test_a_stream_gives_its_place_back_when_its_client_goes(small_server: Server
     for connection, answer in held:
         answer.close()
         connection.close()
-    wait_until(lambda: status() == 200, "the place is free again", timeout_s=PATIENCE_S)
+    eventually(lambda: status() == 200, "the place is free again")

@@ -14,11 +14,10 @@ import pytest
 from sqlalchemy import Engine
 
 from sluice.policy.schema.desired import Policy
-from sluice.runtime.wait import wait_until
 from sluice.store.access import create_token
 from sluice.store.desired import current_policy, current_version, mark_applied, put_policy, put_topology
 from tests.kit.known import known
-from tests.web.conftest import PATIENCE_S, TOKEN, Server
+from tests.web.conftest import TOKEN, Server, eventually
 from tests.web.dashboard import attribute, choose, open_dashboard, show, until
 from tests.web.synthetic import Network
 
@@ -50,7 +49,7 @@ def put_applied(page: Page, engine: Engine, document: dict[str, Any]) -> Policy:
 
 def apply_next(engine: Engine) -> None:
     """Play the controller: apply the version that the page puts."""
-    wait_until(lambda: known(current_policy(engine)).applied_at is None, "a version", timeout_s=PATIENCE_S)
+    eventually(lambda: known(current_policy(engine)).applied_at is None, "a version")
     mark_applied(engine, current_version(engine))
 
 

@@ -66,17 +66,6 @@ def test_report__the_pointer_shows_the_values_of_every_scheme(opened: Page) -> N
     assert tip.count() == 0
 
 
-def test_report__the_arrow_keys_do_the_same(opened: Page) -> None:
-    opened.locator("details[open] figure[data-hover] svg").first.focus()
-    opened.keyboard.press("ArrowRight")
-    tip = opened.locator(".tip:visible")
-    first = tip.inner_text()
-    opened.keyboard.press("ArrowRight")
-    assert tip.inner_text() != first
-    opened.keyboard.press("Escape")
-    assert tip.count() == 0
-
-
 def test_report__a_picture_and_its_data_can_be_saved(opened: Page, tmp_path: Path) -> None:
     figure = opened.locator("details[open] figure").first
     saved = {}

@@ -18,7 +18,7 @@ from sluice.runs.progress import read_state
 from sluice.runtime.process import stop
 from sluice.runtime.wait import wait_until
 from sluice.simulator.build import build
-from tests.web.conftest import PATIENCE_S
+from tests.web.conftest import PATIENCE_S, eventually
 from tests.web.dashboard import until
 from tests.web.runs_server import OWN, RunsServer, choose_own, open_runs, started
 
@@ -46,7 +46,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunsServer]:
     server = RunsServer(folder, None, "--runs", str(folder / "runs"))
     server.prefix = ["/usr/bin/env", f"PATH={folder / 'bin'}"]
     server.start()
-    wait_until(server.list_answers, "the run manager answers", timeout_s=PATIENCE_S)
+    eventually(server.list_answers, "the run manager answers")
     yield server
     server.stop()
 
@@ -191,12 +191,10 @@ def test_the_end_of_the_web_process_ends_its_runs_in_order(server: RunsServer, p
     """It is the last test of the file, because it stops the server."""
     start(page, "paper-mix", "2000000")
     name = started(page)
-    wait_until(lambda: read_state(server.runs / name), "the run lives", timeout_s=PATIENCE_S)
+    eventually(lambda: read_state(server.runs / name), "the run lives")
     state = read_state(server.runs / name)
     assert state is not None
-    wait_until(
-        lambda: (server.runs / name / "flows.parquet").exists(), "the run has begun", timeout_s=PATIENCE_S
-    )
+    eventually(lambda: (server.runs / name / "flows.parquet").exists(), "the run has begun")
     stop(server.process, grace_s=PATIENCE_S)
     assert not Path(f"/proc/{state.pid}").exists()
     assert (server.runs / name / "summary.json").exists()

@@ -11,9 +11,8 @@ import pytest
 
 from sluice.runs.obstacle import obstacle
 from sluice.runs.progress import read_state
-from sluice.runtime.wait import wait_until
 from sluice.testbeds import running_testbeds
-from tests.web.conftest import PATIENCE_S
+from tests.web.conftest import eventually
 from tests.web.dashboard import until
 from tests.web.runs_server import RunsServer, choose_own, open_runs, started
 
@@ -61,7 +60,7 @@ def server(tmp_path: Path) -> Iterator[RunsServer]:
 
 def choose_testbed(page: Page, server: RunsServer) -> None:
     """Choose the small scenario on the testbed."""
-    wait_until(server.list_answers, "the run manager answers", timeout_s=PATIENCE_S)
+    eventually(server.list_answers, "the run manager answers")
     open_runs(page, server)
     page.check("input[name=on][value=testbed]")
     choose_own(page, SMALL)

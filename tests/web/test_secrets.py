@@ -17,11 +17,10 @@ import requests
 
 from sluice.policy.wire.access import Holder, Token
 from sluice.runtime.process import spawn, stop
-from sluice.runtime.wait import wait_until
 from sluice.simulator.build import build
 from tests.unit.webui.records import record
 from tests.web.agents_web import Web, deliver, error
-from tests.web.conftest import PATIENCE_S, TOKEN, Server
+from tests.web.conftest import PATIENCE_S, TOKEN, Server, eventually
 
 READABLE = ("health", "policy", "audit", "tokens", "certificates", "flows", "agents", "events?count=1")
 PASSWORD = "hunter2-of-the-store"
@@ -130,9 +129,7 @@ def test_simulated_demonstration__leaves_no_token(tmp_path: Path) -> None:
         [sys.executable, "-m", "sluice", *argv], log_file=log, env={**os.environ, "TMPDIR": temporary}
     )
     try:
-        wait_until(
-            lambda: "is the token in" in log.read_text(), "the path of the token", timeout_s=PATIENCE_S
-        )
+        eventually(lambda: "is the token in" in log.read_text(), "the path of the token")
         path = Path("".join(log.read_text().split("is the token in", 1)[1].split("\n", 1)[0].split()))
         token = path.read_text().strip()
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -144,7 +141,7 @@ def test_simulated_demonstration__leaves_no_token(tmp_path: Path) -> None:
         )
         assert answer.ok, answer.text
         assert not places_of([token.encode()], command_lines())
-        wait_until(lambda: demo.poll() is not None, "the end", timeout_s=PATIENCE_S)
+        eventually(lambda: demo.poll() is not None, "the end")
     finally:
         stop(demo)
     left = written(tmp_path) | written(Path(temporary))

@@ -16,10 +16,9 @@ import requests
 from sqlalchemy import Engine
 
 from sluice.runtime.http_client import HttpClient, ServerAway
-from sluice.runtime.wait import wait_until
 from sluice.store.flows import all_flows
 from tests.unit.webui.records import record
-from tests.web.conftest import PATIENCE_S, Server
+from tests.web.conftest import PATIENCE_S, Server, eventually
 
 CLIENTS = 25
 Listeners: TypeAlias = tuple[list[threading.Thread], list[int]]
@@ -41,7 +40,7 @@ def listeners(server: Server) -> Listeners:
     threads = [threading.Thread(target=listen, args=(number,), daemon=True) for number in range(CLIENTS)]
     for thread in threads:
         thread.start()
-    wait_until(lambda: all(frames), "every dashboard has its first frame", timeout_s=PATIENCE_S)
+    eventually(lambda: all(frames), "every dashboard has its first frame")
     return threads, frames
 
 
@@ -53,10 +52,9 @@ def test_many_dashboards_leave_room_for_agents_and_for_an_end_in_order(
     for number in range(20):
         answer = requests.post(f"{server.url}/api/v1/flows", json=[record(f"f{number}")], timeout=PATIENCE_S)
         assert answer.json() == {"accepted": 1, "known": 0}
-    wait_until(
+    eventually(
         lambda: all(n > b + 1 for n, b in zip(frames, before, strict=True)),
         "frames arrive",
-        timeout_s=PATIENCE_S,
     )
     os.kill(server.process.pid, signal.SIGTERM)
     assert server.process.wait(PATIENCE_S) == 0
@@ -108,9 +106,9 @@ def test_kill_9__amid_deliveries_no_record_is_lost_or_doubled(server: Server, en
         def reached(goal: int = goal) -> bool:
             return len(all_flows(engine)) >= goal or not any(thread.is_alive() for thread in threads)
 
-        wait_until(reached, "deliveries continue", timeout_s=PATIENCE_S)
+        eventually(reached, "deliveries continue")
         server.kill()
-        wait_until(lambda: is_free(server.port), "the worker has gone with its parent", timeout_s=PATIENCE_S)
+        eventually(lambda: is_free(server.port), "the worker has gone with its parent")
         kills += 1
         server.start()
     for thread in threads:
@@ -138,5 +136,5 @@ def test_a_worker_that_does_nothing_is_replaced(shared_server: Server) -> None:
     pid = shared_server.process.pid
     (stopped,) = map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
     os.kill(stopped, signal.SIGSTOP)
-    wait_until(lambda: not Path(f"/proc/{stopped}").exists(), "it is gone", timeout_s=PATIENCE_S)
+    eventually(lambda: not Path(f"/proc/{stopped}").exists(), "it is gone")
     assert shared_server.get("health")["store"]["reachable"]

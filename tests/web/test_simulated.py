@@ -12,10 +12,9 @@ import pytest
 
 from sluice.runs.files import scenario_from_file
 from sluice.runs.stack import SimulatedStack
-from sluice.runtime.wait import wait_until
 from sluice.simulator.build import build
 from sluice.topologies import build_topology
-from tests.web.conftest import PATIENCE_S
+from tests.web.conftest import eventually
 from tests.web.dashboard import LIVE, figure, until
 
 if TYPE_CHECKING:
@@ -44,7 +43,7 @@ def test_page__shows_a_simulated_network_and_changes_its_policy(stack: Simulated
     page.goto(f"http://{stack.listen}/#token={stack.token}")
     page.wait_for_selector(LIVE)
     until(page, "() => document.getElementById('fabric').textContent.startsWith('Simulated')")
-    wait_until(lambda: figure(page, "flows") not in ("–", "0"), "flows per second", timeout_s=PATIENCE_S)
+    eventually(lambda: figure(page, "flows") not in ("–", "0"), "flows per second")
     until(page, "() => Object.values(window.sluice.model.snapshot.ports).some((port) => port.load > 0.05)")
     # A testbed refuses this scheme. The option is below the edge of its list, so the mouse would not reach it.
     page.locator('#schemes input[value="pfabric"]').evaluate("(radio) => radio.click()")
@@ -62,4 +61,4 @@ def test_network__a_new_process_goes_on_after_the_first_was_killed(stack: Simula
         stack.check()
         return stack.heartbeat().pid != before and stack.recorded() > recorded
 
-    wait_until(again, "records of another process", timeout_s=PATIENCE_S)
+    eventually(again, "records of another process")

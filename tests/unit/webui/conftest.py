@@ -69,5 +69,13 @@ def client(app: Flask) -> Client:
 
 
 @pytest.fixture
+def owner(app: Flask) -> Client:
+    """A client that sends the token of the start."""
+    client = app.test_client()
+    client.environ_base["HTTP_AUTHORIZATION"] = f"Bearer {TOKEN}"
+    return cast(Client, client)
+
+
+@pytest.fixture
 def bearer() -> dict[str, str]:
     return {"Authorization": f"Bearer {TOKEN}"}

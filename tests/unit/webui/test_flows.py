@@ -102,18 +102,6 @@ def test_fct__by_class_and_scheme(client: Client) -> None:
     assert answer["series"] is None
 
 
-def test_fct__series_holds_each_flow_when_it_finished(client: Client) -> None:
-    now = time.time()
-    client.post(
-        PATH, json=[record("f1", started_at=now - 10, fct_us=3e6), record("old", started_at=now - 100)]
-    )
-    series = client.get("/api/v1/fct?window_s=60&bin_s=2").json["series"]
-    assert sum(series["all"]["n"]) == 1
-    at = series["at"][series["all"]["n"].index(1)]
-    assert at <= now - 7 < at + 2
-    assert len(series["at"]) in (30, 31, 32)
-
-
 def test_deliver__a_different_record_with_a_known_id_is_refused_and_reported(client: Client) -> None:
     true = [record(f"f{i}") for i in range(3)]
     forged = [{**document, "fct_us": 1.0} for document in true[:2]]

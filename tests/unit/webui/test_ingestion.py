@@ -110,15 +110,6 @@ def test_completed__an_unknown_path_or_rate_has_no_ideal(src: str, dst: str) -> 
     assert Network(None, frozenset()).completed(watched()).ideal_us is None
 
 
-@pytest.mark.parametrize(
-    ("src", "retransmissions", "twice"),
-    [("h1", None, True), ("10.0.0.1", None, True), ("h1", 0, False), ("h2", None, False)],
-)
-def test_is_reported_by_its_sender(src: str, retransmissions: int | None, twice: bool) -> None:
-    known = NETWORK.completed(watched(src=src, retransmissions=retransmissions))
-    assert NETWORK.is_reported_by_its_sender(known) is twice
-
-
 def test_known_network__reads_topology_and_agents(engine: Engine) -> None:
     put_topology(engine, TOPOLOGY)
     put_agent(engine, "h1", host_heartbeat())

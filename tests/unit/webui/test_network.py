@@ -117,13 +117,11 @@ def test_health__a_simulated_network_says_so(client: Client, engine: Engine) -> 
     assert [agent["kind"] for agent in health["agents"]] == ["host", "simulator"]
 
 
-def test_schemes__a_simulated_network_carries_out_all_of_them(
-    client: Client, engine: Engine, bearer: dict[str, str]
-) -> None:
+def test_schemes__a_simulated_network_carries_out_all_of_them(owner: Client, engine: Engine) -> None:
     simulate(engine)
-    put = client.put("/api/v1/policy?wait_s=0", json={"scheme": "pfabric"}, headers=bearer)
+    put = owner.put("/api/v1/policy?wait_s=0", json={"scheme": "pfabric"})
     assert put.status_code == 202
-    assert not [row for row in client.get("/api/v1/schemes").json["schemes"] if row["refused"]]
+    assert not [row for row in owner.get("/api/v1/schemes").json["schemes"] if row["refused"]]
 
 
 def test_heartbeat__no_agent_can_declare_the_network_simulated(client: Client, engine: Engine) -> None:

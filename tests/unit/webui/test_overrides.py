@@ -10,9 +10,10 @@ from sqlalchemy import Engine
 
 from sluice.policy.schema.desired import Policy
 from sluice.runtime.wait import wait_until
+from sluice.store import desired
 from sluice.store.desired import current_policy, current_version, policy_changes, put_policy, put_topology
 from sluice.store.observed import Sanction, lift_sanctions, put_sanction
-from sluice.webui import policies, services
+from sluice.webui import services
 from tests.kit.known import known
 from tests.unit.webui.conftest import Client
 from tests.unit.webui.scraped import scrape
@@ -34,14 +35,12 @@ def in_force(engine: Engine) -> Policy:
     return known(current_policy(engine)).policy
 
 
-def test_put_override__fixes_then_freezes_the_port_and_keeps_the_rest(
-    client: Client, engine: Engine, bearer: dict[str, str]
-) -> None:
-    answer = client.put(PATH, json=FIXED, headers=bearer)
+def test_put_override__fixes_then_freezes_the_port_and_keeps_the_rest(owner: Client, engine: Engine) -> None:
+    answer = owner.put(PATH, json=FIXED)
     assert (answer.status_code, answer.json["version"]) == (202, 2)
     assert in_force(engine).fixed_at("s1:2") == (10_000, 20_000, 30_000)
     assert in_force(engine).buffer == 60_000
-    client.put(PATH, json={"freeze": True}, headers=bearer)
+    owner.put(PATH, json={"freeze": True})
     assert in_force(engine).is_frozen("s1:2")
     assert len(in_force(engine).overrides) == 1
     assert [(change.by, change.changed) for change in policy_changes(engine)] == [
@@ -50,13 +49,11 @@ def test_put_override__fixes_then_freezes_the_port_and_keeps_the_rest(
     ]
 
 
-def test_delete_override__the_port_follows_the_policy_again(
-    client: Client, engine: Engine, bearer: dict[str, str]
-) -> None:
-    client.put(PATH, json={"freeze": True}, headers=bearer)
-    assert client.open(PATH, method="DELETE", headers=bearer).status_code == 202
+def test_delete_override__the_port_follows_the_policy_again(owner: Client, engine: Engine) -> None:
+    owner.put(PATH, json={"freeze": True})
+    assert owner.open(PATH, method="DELETE").status_code == 202
     assert in_force(engine).overrides == ()
-    answer = client.open(PATH, method="DELETE", headers=bearer)
+    answer = owner.open(PATH, method="DELETE")
     assert (answer.status_code, answer.json["error"]["problem"]) == (422, "no override names s1:2 itself")
 
 
@@ -75,39 +72,37 @@ def test_put_override__needs_the_role_change(client: Client, engine: Engine) -> 
     ],
 )
 def test_put_override__names_the_key_as_the_request_wrote_it(
-    client: Client, engine: Engine, bearer: dict[str, str], body: Any, field: str, problem: str
+    owner: Client, engine: Engine, body: Any, field: str, problem: str
 ) -> None:
-    error = client.put(PATH, json=body, headers=bearer).json["error"]
+    error = owner.put(PATH, json=body).json["error"]
     assert error["field"] == field
     assert problem in error["problem"]
     assert current_version(engine) == 1
 
 
-def test_put_override__a_port_that_the_network_lacks(client: Client, bearer: dict[str, str]) -> None:
-    answer = client.put("/api/v1/ports/s1:22/override", json=FIXED, headers=bearer)
+def test_put_override__a_port_that_the_network_lacks(owner: Client) -> None:
+    answer = owner.put("/api/v1/ports/s1:22/override", json=FIXED)
     assert answer.status_code == 404
     assert "did you mean s1:2?" in answer.json["error"]["problem"]
 
 
-def test_put_override__a_scheme_that_does_not_adapt_cannot_freeze(
-    client: Client, engine: Engine, bearer: dict[str, str]
-) -> None:
+def test_put_override__a_scheme_that_does_not_adapt_cannot_freeze(owner: Client, engine: Engine) -> None:
     put_policy(engine, Policy.from_document({"scheme": "pias"}), "test")
-    answer = client.put(PATH, json={"freeze": True}, headers=bearer)
+    answer = owner.put(PATH, json={"freeze": True})
     assert answer.status_code == 422
     assert "does not adapt" in answer.json["error"]["problem"]
 
 
 def test_put_override__a_change_at_the_same_moment_is_not_undone(
-    client: Client, engine: Engine, bearer: dict[str, str], monkeypatch: pytest.MonkeyPatch
+    owner: Client, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def read_then_change(store: Engine) -> Any:
         found = current_policy(store)
         put_policy(store, Policy.from_document({"scheme": "pias"}), "someone else")
         return found
 
-    monkeypatch.setattr(policies.desired, "policy_in_force", read_then_change)
-    answer = client.put(PATH, json=FIXED, headers=bearer)
+    monkeypatch.setattr(desired, "policy_in_force", read_then_change)
+    answer = owner.put(PATH, json=FIXED)
     assert (answer.status_code, answer.json["error"]["code"]) == (409, "policy-changed")
     assert in_force(engine).scheme == "pias"
 

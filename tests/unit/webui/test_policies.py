@@ -22,23 +22,19 @@ from tests.unit.webui.records import record
 PATH = "/api/v1/policy"
 
 
-def test_change_policy__pending_until_the_controller_applies_it(
-    client: Client, engine: Engine, bearer: dict[str, str]
-) -> None:
-    answer = client.put(f"{PATH}?wait_s=0", json={"scheme": "pias"}, headers=bearer)
+def test_change_policy__pending_until_the_controller_applies_it(owner: Client, engine: Engine) -> None:
+    answer = owner.put(f"{PATH}?wait_s=0", json={"scheme": "pias"})
     assert answer.status_code == 202
     assert answer.json["state"] == "pending"
     assert answer.json["applied_at"] is None
     assert answer.json["policy"]["queues"] == 8
     mark_applied(engine, answer.json["version"])
-    current = client.get(PATH).json["current"]
+    current = owner.get(PATH).json["current"]
     assert current["state"] == "applied"
     assert current["version"] == answer.json["version"]
 
 
-def test_change_policy__answers_200_once_it_is_applied(
-    client: Client, engine: Engine, bearer: dict[str, str]
-) -> None:
+def test_change_policy__answers_200_once_it_is_applied(owner: Client, engine: Engine) -> None:
     def controller() -> None:
         while not current_version(engine):
             time.sleep(0.01)
@@ -46,63 +42,61 @@ def test_change_policy__answers_200_once_it_is_applied(
 
     thread = threading.Thread(target=controller)
     thread.start()
-    answer = client.put(f"{PATH}?wait_s=20", json={"scheme": "dctcp"}, headers=bearer)
+    answer = owner.put(f"{PATH}?wait_s=20", json={"scheme": "dctcp"})
     thread.join()
     assert answer.status_code == 200
     assert answer.json["state"] == "applied"
     assert answer.json["applied_at"] >= answer.json["created_at"]
 
 
-def test_change_policy__versions_count_up_and_old_ones_are_superseded(
-    client: Client, bearer: dict[str, str]
-) -> None:
+def test_change_policy__versions_count_up_and_old_ones_are_superseded(owner: Client) -> None:
     for scheme in ("tcp", "dctcp", "mlfq-adaptive"):
-        client.put(f"{PATH}?wait_s=0", json={"scheme": scheme}, headers=bearer)
-    history = client.get(PATH).json["history"]
+        owner.put(f"{PATH}?wait_s=0", json={"scheme": scheme})
+    history = owner.get(PATH).json["history"]
     assert [row["policy"]["scheme"] for row in history] == ["mlfq-adaptive", "dctcp", "tcp"]
     assert [row["state"] for row in history] == ["pending", "superseded", "superseded"]
     assert [row["version"] for row in history] == [3, 2, 1]
-    assert len(client.get(f"{PATH}?limit=2").json["history"]) == 2
+    assert len(owner.get(f"{PATH}?limit=2").json["history"]) == 2
 
 
-def test_change_policy__the_ramp_and_what_was_before_it(client: Client, bearer: dict[str, str]) -> None:
+def test_change_policy__the_ramp_and_what_was_before_it(owner: Client) -> None:
     """The document of a policy from before ramps existed has neither end of one."""
-    answer = client.put(f"{PATH}?wait_s=0", json={"scheme": "datcp", "mark_min": "40KB"}, headers=bearer)
+    answer = owner.put(f"{PATH}?wait_s=0", json={"scheme": "datcp", "mark_min": "40KB"})
     policy = answer.json["policy"]
     assert (policy["mark_at"], policy["mark_min"], policy["mark_max"]) == (None, 40_000, 120_000)
     old = {key: value for key, value in policy.items() if key not in ("mark_min", "mark_max")}
-    client.put(f"{PATH}?wait_s=0", json={**old, "scheme": "dctcp"}, headers=bearer)
-    policy = client.get(PATH).json["current"]["policy"]
+    owner.put(f"{PATH}?wait_s=0", json={**old, "scheme": "dctcp"})
+    policy = owner.get(PATH).json["current"]["policy"]
     assert (policy["mark_at"], policy["mark_min"], policy["mark_max"]) == (97_500, None, None)
 
 
 @pytest.mark.parametrize("scheme", ["pfabric", "d3"])
 def test_change_policy__what_the_ports_cannot_do_is_refused_with_the_remedy(
-    client: Client, bearer: dict[str, str], scheme: str
+    owner: Client, scheme: str
 ) -> None:
-    answer = client.put(f"{PATH}?wait_s=0", json={"scheme": scheme}, headers=bearer)
+    answer = owner.put(f"{PATH}?wait_s=0", json={"scheme": scheme})
     assert answer.status_code == 422
     assert answer.json["error"]["field"] == "scheme"
     assert f"{scheme} needs " in answer.json["error"]["problem"]
     assert "--on simulator" in answer.json["error"]["problem"]
-    assert client.get(PATH).json == {"current": None, "history": []}
-    preview = client.post(f"{PATH}/preview", json={"scheme": scheme})
+    assert owner.get(PATH).json == {"current": None, "history": []}
+    preview = owner.post(f"{PATH}/preview", json={"scheme": scheme})
     assert (preview.status_code, preview.json["error"]["field"]) == (422, "scheme")
 
 
 def test_change_policy__overrides_are_part_of_the_document_and_their_bad_fields_are_named(
-    client: Client, bearer: dict[str, str]
+    owner: Client,
 ) -> None:
     overrides: list[dict[str, Any]] = [
         {"ports": ["*"], "freeze": True},
         {"ports": ["s1:2"], "thresholds": ["10KB"]},
     ]
     document = {"scheme": "mlfq-adaptive", "queues": 2, "thresholds": ["1MB"], "overrides": overrides}
-    answer = client.put(f"{PATH}?wait_s=0", json=document, headers=bearer)
+    answer = owner.put(f"{PATH}?wait_s=0", json=document)
     assert answer.status_code == 202
     assert answer.json["policy"]["overrides"] == [overrides[0], {"ports": ["s1:2"], "thresholds": [10_000]}]
     overrides[1]["ports"] = ["s1"]
-    answer = client.put(f"{PATH}?wait_s=0", json=document, headers=bearer)
+    answer = owner.put(f"{PATH}?wait_s=0", json=document)
     assert answer.status_code == 422
     assert answer.json["error"]["field"] == "overrides[1].ports"
 
@@ -124,13 +118,13 @@ def test_change_policy__overrides_are_part_of_the_document_and_their_bad_fields_
     ],
 )
 def test_change_policy__a_bad_document_is_a_422_that_names_the_field(
-    client: Client, bearer: dict[str, str], document: Any, field: str
+    owner: Client, document: Any, field: str
 ) -> None:
-    answer = client.put(PATH, data=json.dumps(document), content_type="application/json", headers=bearer)
+    answer = owner.put(PATH, data=json.dumps(document), content_type="application/json")
     assert answer.status_code == 422
     assert answer.json["error"]["field"] == field
     assert 0 < len(answer.json["error"]["problem"]) <= 400
-    assert client.get(PATH).json["current"] is None
+    assert owner.get(PATH).json["current"] is None
 
 
 def test_wait_applied__ends_when_a_newer_policy_replaces_it(engine: Engine) -> None:
@@ -147,29 +141,29 @@ def test_wait_applied__ends_when_a_newer_policy_replaces_it(engine: Engine) -> N
     ],
 )
 def test_change_policy__a_port_that_the_network_lacks_is_refused(
-    client: Client, engine: Engine, bearer: dict[str, str], keys: dict[str, Any], field: str, name: str
+    owner: Client, engine: Engine, keys: dict[str, Any], field: str, name: str
 ) -> None:
     put_topology(engine, topologies.build("single", hosts=2))
     document = {"scheme": "mlfq-adaptive", **keys}
     for answer in (
-        client.put(f"{PATH}?wait_s=0", json=document, headers=bearer),
-        client.post(f"{PATH}/preview", json=document),
+        owner.put(f"{PATH}?wait_s=0", json=document),
+        owner.post(f"{PATH}/preview", json=document),
     ):
         assert (answer.status_code, answer.json["error"]["field"]) == (422, field)
         problem = answer.json["error"]["problem"]
         assert problem.startswith(f'the network has no port "{name}"')
         assert problem.endswith("its ports are s1:1, s1:2")
-    assert client.get(PATH).json["current"] is None
+    assert owner.get(PATH).json["current"] is None
 
 
 def test_change_policy__a_port_of_the_policy_in_force_that_has_left_is_a_warning(
-    client: Client, engine: Engine, bearer: dict[str, str]
+    owner: Client, engine: Engine
 ) -> None:
     document = {"scheme": "mlfq-adaptive", "overrides": [{"ports": ["s1:2", "s1:9"], "freeze": True}]}
     path = f"{PATH}?wait_s=0"
-    assert client.put(path, json=document, headers=bearer).json["warnings"] == []  # no network is known yet
+    assert owner.put(path, json=document).json["warnings"] == []  # no network is known yet
     put_topology(engine, topologies.build("single", hosts=2))
-    answer = client.put(path, json={**document, "queues": 2}, headers=bearer)
+    answer = owner.put(path, json={**document, "queues": 2})
     assert answer.status_code == 202
     (warning,) = answer.json["warnings"]
     assert warning.startswith('overrides[0].ports: the network has no port "s1:9"')
@@ -204,45 +198,39 @@ def traffic(count: int = 400) -> list[FlowRecord]:
     ]
 
 
-def test_change_policy__keeps_what_belongs_to_the_network(
-    client: Client, engine: Engine, bearer: dict[str, str]
-) -> None:
+def test_change_policy__keeps_what_belongs_to_the_network(owner: Client, engine: Engine) -> None:
     put_in_force(engine)
-    policy = client.put(f"{PATH}?wait_s=0", json={"scheme": "pias"}, headers=bearer).json["policy"]
+    policy = owner.put(f"{PATH}?wait_s=0", json={"scheme": "pias"}).json["policy"]
     assert (policy["mark_at"], policy["buffer"], policy["window_ms"]) == (18_000, 60_000, 5000)
-    client.put(f"{PATH}?wait_s=0", json={"scheme": "tcp"}, headers=bearer)
-    policy = client.put(f"{PATH}?wait_s=0", json={"scheme": "dctcp"}, headers=bearer).json["policy"]
+    owner.put(f"{PATH}?wait_s=0", json={"scheme": "tcp"})
+    policy = owner.put(f"{PATH}?wait_s=0", json={"scheme": "dctcp"}).json["policy"]
     assert (policy["mark_at"], policy["buffer"]) == (18_000, 60_000)
 
 
-def test_change_policy__fixed_thresholds_follow_the_measured_traffic(
-    client: Client, engine: Engine, bearer: dict[str, str]
-) -> None:
+def test_change_policy__fixed_thresholds_follow_the_measured_traffic(owner: Client, engine: Engine) -> None:
     put_in_force(engine)
     document = {"scheme": "pias", "queues": 2, "thresholds": "optimal"}
-    refused = client.put(f"{PATH}?wait_s=0", json=document, headers=bearer)
+    refused = owner.put(f"{PATH}?wait_s=0", json=document)
     assert refused.status_code == 422
     assert "needs the records of at least 200 flows" in refused.json["error"]["problem"]
     add_flows(engine, traffic())
-    (threshold,) = client.put(f"{PATH}?wait_s=0", json=document, headers=bearer).json["policy"]["thresholds"]
+    (threshold,) = owner.put(f"{PATH}?wait_s=0", json=document).json["policy"]["thresholds"]
     assert 4_000 <= threshold < 200_000
-    omitted = client.put(f"{PATH}?wait_s=0", json={"scheme": "pias", "queues": 2}, headers=bearer)
+    omitted = owner.put(f"{PATH}?wait_s=0", json={"scheme": "pias", "queues": 2})
     assert omitted.json["policy"]["thresholds"] == [threshold]
 
 
-def test_preview_policy__is_what_a_put_makes_of_it_and_changes_nothing(
-    client: Client, engine: Engine, bearer: dict[str, str]
-) -> None:
+def test_preview_policy__is_what_a_put_makes_of_it_and_changes_nothing(owner: Client, engine: Engine) -> None:
     put_in_force(engine)
     add_flows(engine, traffic())
     for scheme in ("pias", "sluice", "datcp"):
-        preview = client.post(f"{PATH}/preview", json={"scheme": scheme})
+        preview = owner.post(f"{PATH}/preview", json={"scheme": scheme})
         assert preview.status_code == 200
         assert current_version(engine) == 1
         assert preview.json["against"] == 1
-        put = client.put(f"{PATH}?wait_s=0", json={"scheme": scheme}, headers=bearer)
+        put = owner.put(f"{PATH}?wait_s=0", json={"scheme": scheme})
         assert put.json["policy"] == preview.json["policy"]
-        client.put(f"{PATH}?wait_s=0", json=IN_FORCE, headers=bearer)
+        owner.put(f"{PATH}?wait_s=0", json=IN_FORCE)
         engine_reset(engine)
 
 

@@ -51,15 +51,6 @@ def two_versions(engine: Engine) -> None:
     under(engine, "pias", now - 30, 2000.0)
 
 
-def test_scoreboard__empty_before_the_first_flow(client: Client) -> None:
-    assert client.get(PATH).json == {
-        "source": "scheduled",
-        "against": None,
-        "confidence_percent": 95,
-        "versions": [],
-    }
-
-
 @pytest.mark.usefixtures("two_versions")
 def test_scoreboard__flows_count_from_two_seconds_after_the_application(client: Client) -> None:
     first, second = client.get(PATH).json["versions"]

@@ -180,13 +180,3 @@ def test_live__a_store_that_fails_is_told_and_survived(
             break
     stream.close()
     assert "trouble" in names
-
-
-def test_live__ends_when_the_process_stops(engine: Engine, stopping: threading.Event) -> None:
-    live = live_of(engine, stopping)
-    done = []
-    thread = threading.Thread(target=lambda: done.append(list(live.stream())))
-    thread.start()
-    threading.Timer(0.2, stopping.set).start()
-    thread.join(60)
-    assert done
