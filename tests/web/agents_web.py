@@ -2,7 +2,6 @@
 """A web process with an address for agents, and what they deliver."""
 
 import json
-import socket
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from sluice.runtime.agent_identity import Identity, identity_for
 from sluice.runtime.http_client import Answer, HttpClient
 from sluice.store.engine import open_store
 from sluice.store.observed import newest_events
-from tests.web.conftest import PATIENCE_S, TOKEN, Server
+from tests.web.conftest import PATIENCE_S, TOKEN, Server, free_address
 
 WEB1 = Holder("web1", "host")
 LIFE_S = 600.0
@@ -23,9 +22,7 @@ class Web(Server):
     """A web process with an address for agents."""
 
     def __init__(self, folder: Path, life: str = f"{LIFE_S}s") -> None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.agents = f"127.0.0.1:{free.getsockname()[1]}"
+        self.agents = free_address()
         self.authority = folder / "authority"
         more = ["--agents", self.agents, "--authority", str(self.authority), "--certificate-life", life]
         super().__init__(folder, None, *more)

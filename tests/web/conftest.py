@@ -24,7 +24,13 @@ from sluice.store.engine import open_store
 from tests.web.synthetic import Network
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser as Browser
+    from playwright.sync_api import ConsoleMessage as ConsoleMessage
+    from playwright.sync_api import Page as Page
+    from playwright.sync_api import Request as Request
+    from playwright.sync_api import Route as Route
+else:  # the package may be missing
+    Browser = ConsoleMessage = Page = Request = Route = Any
 
 TOKEN = "the-token"
 CHROMIUM = Path("/usr/bin/chromium")
@@ -44,6 +50,13 @@ eventually = partial(wait_until, timeout_s=PATIENCE_S)
 """Waits as long as that."""
 
 
+def free_address() -> str:
+    """Return an address of the loopback that is free now."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return f"127.0.0.1:{free.getsockname()[1]}"
+
+
 class Server:
     """`sluice web` on a port and a unix socket of its own."""
 
@@ -54,10 +67,8 @@ class Server:
         self.prefix: list[str] = []
         """A command that becomes the web process."""
         self.socket_path = folder / "web.sock"
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
-        self.url = f"http://127.0.0.1:{self.port}"
+        self.address = free_address()
+        self.url, self.port = f"http://{self.address}", int(self.address.partition(":")[2])
         (folder / "token").write_text(TOKEN)
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -69,7 +80,7 @@ class Server:
         return self._process
 
     def start(self) -> None:
-        arguments = ["--store", self.store_url, "--listen", f"127.0.0.1:{self.port}"]
+        arguments = ["--store", self.store_url, "--listen", self.address]
         arguments += ["--unix", str(self.socket_path), "--token-file", str(self.folder / "token"), *self.more]
         self._process = spawn(
             [*self.prefix, sys.executable, "-m", "sluice", "web", *arguments],

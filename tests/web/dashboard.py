@@ -1,14 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The dashboard as a test uses it: open it, read it, wait for it."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from tests.web.conftest import Server, eventually
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Page, Request
+from tests.web.conftest import Page, Request, Server, eventually
 
 LIVE = 'body[data-live="live"]'
 

@@ -1,25 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """A folder with a run or a sweep of each state, for tests of how the page of runs looks. Nothing is simulated."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from sluice.policy.fabrics import SIMULATOR
 from sluice.runs.progress import FILE, progress_file
 from sluice.sweep import Point
 from sluice.sweep.progress import sweep_file
 from tests.kit.bundles import document, sweep
+from tests.web.conftest import Page
 from tests.web.dashboard import choose, until
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Page
-
 
 SCHEMES = ("dctcp", "pias")
 FIGURES = {

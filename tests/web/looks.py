@@ -1,16 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Judges how a page looks: axe-core's findings, cut text, and controls that cannot be reached."""
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-if TYPE_CHECKING:
-    from playwright.sync_api import Page
+from tests.web.conftest import Page
 
 AXE = Path(__file__).parents[2] / "webui/node_modules/axe-core/axe.min.js"
 RULES = {"target-size": {"enabled": True}}

@@ -1,16 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """A web process with a folder of runs, and its page."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from tests.web.conftest import TOKEN, Server
+from tests.web.conftest import TOKEN, Page, Server
 from tests.web.dashboard import until
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Page
 
 OWN = """
 name = "own"

@@ -4,20 +4,14 @@
 All tests share one page. Each leaves it live, in its first window, with the address that it had.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import pytest
 import requests
 
-from tests.web.conftest import PATIENCE_S, Server, eventually
+from tests.web.conftest import PATIENCE_S, Page, Server, eventually
 from tests.web.dashboard import LIVE, WATCHED_FLOW, attribute, figure, open_dashboard, row_ids, until
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Page
 
 pytestmark = pytest.mark.web
 

@@ -5,7 +5,6 @@ of its queries."""
 import json
 import re
 import shutil
-import socket
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,7 +22,7 @@ from sluice.store.desired import mark_applied, put_policy
 from sluice.store.totals import ENTRIES_DECODED, LOOP_SECONDS, RULES_CHANGED, SWITCH_CONNECTS, Tally, flush
 from tests.kit.heartbeats import document, port_heartbeat, queue_counters
 from tests.unit.webui.records import record
-from tests.web.conftest import PATIENCE_S, Server, eventually
+from tests.web.conftest import PATIENCE_S, Server, eventually, free_address
 from tests.web.synthetic import Network
 
 DOCKER = Path(__file__).parents[2] / "docker"
@@ -121,9 +120,7 @@ def prometheus(tmp_path: Path, shared_server: Server) -> Iterator[str]:
     assert changed.count("127.0.0.1") == changed.count("1s") == 1
     (tmp_path / "prometheus.yml").write_text(changed)
     shutil.copy(RULES, tmp_path)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{free.getsockname()[1]}"
+    address = free_address()
     argv = [
         "prometheus",
         f"--config.file={tmp_path}/prometheus.yml",

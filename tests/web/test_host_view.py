@@ -1,25 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """The view of one host, the list of flows and the open connections, in a real browser. All tests share one page."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from sluice.policy.wire.agents import LinkCounters, LinkQueue, RunningFlow
 from tests.kit.heartbeats import LIVING, document, watching
 from tests.unit.webui.records import record
-from tests.web.conftest import Server, eventually
+from tests.web.conftest import Page, Server, eventually
 from tests.web.dashboard import LIVE, WATCHED_FLOW, attribute, figure, open_dashboard, row_ids, until
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Page
-
-    from tests.web.synthetic import Network
+from tests.web.synthetic import Network
 
 pytestmark = pytest.mark.web
 

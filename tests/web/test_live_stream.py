@@ -4,13 +4,10 @@
 All tests share one page of a network that stands still unless they write rows. The last ones end its server.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 import pytest
 from sqlalchemy import Engine
@@ -20,12 +17,9 @@ from sluice.policy.schema.desired import Policy
 from sluice.store.desired import current_version, mark_applied, put_policy
 from sluice.store.observed import Sanction, add_event, lift_sanctions, put_agent, put_sanction
 from tests.kit.heartbeats import port_heartbeat
-from tests.web.conftest import Server, eventually
+from tests.web.conftest import Page, Request, Route, Server, eventually
 from tests.web.dashboard import LIVE, figure, open_dashboard, show, until
 from tests.web.synthetic import Network
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Page, Request, Route
 
 pytestmark = pytest.mark.web
 

@@ -4,23 +4,18 @@
 `known_runs.py` lists the views. All tests share one page. The last ones go to other pages, the API's among them.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import pytest
 
 from sluice.store.engine import open_store
 from sluice.store.observed import Sanction, add_event, put_sanction
-from tests.web.conftest import Server, live_network
+from tests.web.conftest import ConsoleMessage, Page, Route, Server, live_network
 from tests.web.dashboard import WATCHED_FLOW, open_dashboard, until
 from tests.web.known_runs import VIEWS, View, known_runs, open_page
 from tests.web.looks import defects, findings
-
-if TYPE_CHECKING:
-    from playwright.sync_api import ConsoleMessage, Page, Route
 
 pytestmark = pytest.mark.web
 

@@ -4,11 +4,9 @@
 All tests share one page of a network whose controller they play. Each leaves every version applied.
 """
 
-from __future__ import annotations
-
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from sqlalchemy import Engine
@@ -17,12 +15,9 @@ from sluice.policy.schema.desired import Policy
 from sluice.store.access import create_token
 from sluice.store.desired import current_policy, current_version, mark_applied, put_policy, put_topology
 from tests.kit.known import known
-from tests.web.conftest import TOKEN, Server, eventually
+from tests.web.conftest import TOKEN, Page, Server, eventually
 from tests.web.dashboard import attribute, choose, open_dashboard, show, until
 from tests.web.synthetic import Network
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Page
 
 pytestmark = pytest.mark.web
 

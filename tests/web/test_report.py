@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The report of `sluice compare` in a real browser."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -15,9 +13,7 @@ from matplotlib import pyplot as plt
 from sluice.report.page import write_report
 from tests.kit.bundles import sweep
 from tests.kit.known import known
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+from tests.web.conftest import Browser, Page
 
 pytestmark = pytest.mark.web
 

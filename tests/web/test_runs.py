@@ -4,12 +4,9 @@
 All tests share one page and one web process, on a machine that has no testbed.
 """
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -18,12 +15,9 @@ from sluice.runs.progress import read_state
 from sluice.runtime.process import stop
 from sluice.runtime.wait import wait_until
 from sluice.simulator.build import build
-from tests.web.conftest import PATIENCE_S, eventually
+from tests.web.conftest import PATIENCE_S, Page, eventually
 from tests.web.dashboard import until
 from tests.web.runs_server import OWN, RunsServer, choose_own, open_runs, started
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Page
 
 pytestmark = pytest.mark.web
 

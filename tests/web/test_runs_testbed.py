@@ -1,23 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """The page of runs and the testbed: real runs from the browser."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from sluice.runs.obstacle import obstacle
 from sluice.runs.progress import read_state
 from sluice.testbeds import running_testbeds
-from tests.web.conftest import eventually
+from tests.web.conftest import Page, eventually
 from tests.web.dashboard import until
 from tests.web.runs_server import RunsServer, choose_own, open_runs, started
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Page
 
 pytestmark = [
     pytest.mark.web,

@@ -5,7 +5,6 @@ import base64
 import os
 import re
 import shutil
-import socket
 import stat
 import sys
 import tempfile
@@ -20,7 +19,7 @@ from sluice.runtime.process import spawn, stop
 from sluice.simulator.build import build
 from tests.unit.webui.records import record
 from tests.web.agents_web import Web, deliver, error
-from tests.web.conftest import PATIENCE_S, TOKEN, Server, eventually
+from tests.web.conftest import PATIENCE_S, TOKEN, Server, eventually, free_address
 
 READABLE = ("health", "policy", "audit", "tokens", "certificates", "flows", "agents", "events?count=1")
 PASSWORD = "hunter2-of-the-store"
@@ -92,9 +91,7 @@ def test_web_process__keeps_every_secret(tmp_path: Path) -> None:
 
 def test_web_process__an_unreachable_store_shows_no_password(tmp_path: Path) -> None:
     (tmp_path / "password").write_text(PASSWORD)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{free.getsockname()[1]}"
+    address = free_address()
     server = Server(
         tmp_path,
         f"postgresql+psycopg://sluice@{address}/sluice",
@@ -109,9 +106,7 @@ def test_web_process__an_unreachable_store_shows_no_password(tmp_path: Path) -> 
 
 def test_simulated_demonstration__leaves_no_token(tmp_path: Path) -> None:
     build()
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        listen = f"127.0.0.1:{free.getsockname()[1]}"
+    listen = free_address()
     log = tmp_path / "demo.log"
     temporary = tempfile.mkdtemp(prefix="s", dir="/tmp")  # paths of Unix sockets must be short
     argv = [

@@ -1,12 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The dashboard on a simulated network: the same page, with a label, without root."""
 
-from __future__ import annotations
-
-import socket
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,11 +10,8 @@ from sluice.runs.files import scenario_from_file
 from sluice.runs.stack import SimulatedStack
 from sluice.simulator.build import build
 from sluice.topologies import build_topology
-from tests.web.conftest import eventually
+from tests.web.conftest import Page, eventually, free_address
 from tests.web.dashboard import LIVE, figure, until
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Page
 
 pytestmark = pytest.mark.web
 
@@ -29,9 +22,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimulatedStack]:
     build()
     scenario, document, _ = scenario_from_file(Path("demo-simulator"))
     topology, folder = build_topology(scenario), tmp_path_factory.mktemp("simulated")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        listen = f"127.0.0.1:{free.getsockname()[1]}"
+    listen = free_address()
     with SimulatedStack.start(scenario, topology, folder, document=document, listen=listen) as stack:
         yield stack
         pids = [service.process.pid for service in stack.services.running]
