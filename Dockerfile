@@ -12,8 +12,8 @@ WORKDIR /opt/sluice
 COPY requirements/lab.txt requirements/
 RUN /usr/bin/python3 -m venv --system-site-packages .venv \
     && .venv/bin/pip install --quiet --no-cache-dir --require-hashes -r requirements/lab.txt
-COPY webui/package.json webui/package-lock.json webui/fetch_vendor.py webui/
-RUN /usr/bin/python3 webui/fetch_vendor.py
+COPY webui/package.json webui/package-lock.json webui/fetch-vendor webui/
+RUN webui/fetch-vendor
 
 COPY . .
 # The unprivileged services cannot write compiled modules, and would compile all of them at each start.

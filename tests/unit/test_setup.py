@@ -22,14 +22,13 @@ FILES = (
     "tools/install-packages",
     "tools/setup",
     *(f"requirements/{name}.txt" for name in ("demo", "dev", "node")),
-    *(f"webui/{name}" for name in ("package.json", "package-lock.json", "fetch_vendor.py")),
+    *(f"webui/{name}" for name in ("package.json", "package-lock.json", "fetch-vendor")),
 )
 
 # Makes the environment, and answers every question whether something is there with no.
 PYTHON = """#!/bin/bash
 case "$*" in
   -m*venv*) mkdir -p .venv/bin && cp commands/pip commands/python .venv/bin/ && cp commands/sluice .venv/bin/ ;;
-  webui/fetch_vendor.py*) mkdir -p webui/static/vendor/uplot && touch webui/static/vendor/uplot/uPlot.esm.js ;;
   *) exit 1 ;;
 esac
 """
@@ -41,7 +40,8 @@ COMMANDS = {
     "dpkg-query": "#!/bin/bash\ntrue\n",
     "apt-get": "#!/bin/bash\necho apt $*\n",
     "sudo": '#!/bin/bash\n[ "$1" = -v ] || "$@"\n',
-    "npm": "#!/bin/bash\ntrue\n",
+    "npm": "#!/bin/bash\nmkdir -p node_modules/uplot/dist && cd node_modules/uplot &&"
+    " touch LICENSE dist/uPlot.esm.js dist/uPlot.d.ts dist/uPlot.min.css\n",
 }
 
 
