@@ -115,6 +115,14 @@ def require_token(needed: str = CHANGE) -> Caller:
     return Caller(name, role, request.remote_addr or "unix socket")
 
 
+def role_of_request() -> str | None:
+    """Return the role of the request's token; None without one in force."""
+    try:
+        return require_token(READ).role
+    except ApiError:
+        return None
+
+
 def _token_in_force(given: str) -> tuple[str, str] | None:
     """Return name and role of a token; None if it is not in force."""
     if hmac.compare_digest(given.encode(), services().token.encode()):
@@ -186,10 +194,7 @@ def make_access_token() -> Response:
 @api.get("/access", answers=AccessAnswer, security=[{}, {"bearer": []}])
 def read_access() -> Response:
     """What the request's token allows. The role is null without a token in force."""
-    try:
-        return jsonify(role=require_token(READ).role)
-    except ApiError:
-        return jsonify(role=None)
+    return jsonify(role=role_of_request())
 
 
 @api.get("/tokens", answers=AccessTokens, token=True)

@@ -246,6 +246,7 @@ def connections_document(engine: Engine, now: float) -> dict[str, Any]:
 api = Api("flows", __name__, "Flow records and what follows from them")
 
 MAX_BINS = 5000
+"""The bins are wider than requested if there would be more."""
 
 
 @api.get("/flows", answers=FlowsAnswer)
@@ -286,8 +287,8 @@ def list_connections() -> Response:
 @api.get("/fct", answers=FctAnswer)
 def fct(query: FiguresQuery) -> Response:
     """Flow completion times in microseconds and slowdowns, by size class and by scheme, and over time."""
-    bin_s = _checked_bin_s(query)
     since, until, flows = _covered(query)
+    bin_s = max(query.bin_s, query.window_s / MAX_BINS) if query.bin_s else None
     return jsonify(
         window_s=round(until - since, 3),
         source=query.source,
@@ -303,8 +304,8 @@ def fct(query: FiguresQuery) -> Response:
 @api.get("/deadlines", answers=DeadlinesAnswer)
 def deadlines(query: FiguresQuery) -> Response:
     """How many flows with a deadline missed it, in total and over time."""
-    bin_s = _checked_bin_s(query)
     since, until, flows = _covered(query)
+    bin_s = max(query.bin_s, query.window_s / MAX_BINS) if query.bin_s else None
     return jsonify(
         window_s=round(until - since, 3),
         source=query.source,
@@ -325,11 +326,6 @@ def _covered(query: FiguresQuery) -> tuple[float, float, FlowColumns]:
     flows = services().recent.since(since, until)
     start = float(flows.at.min()) if len(flows) >= MOST_COLUMNS else since
     return start, until, flows.of_traffic(query.source)
-
-
-def _checked_bin_s(query: FiguresQuery) -> float | None:
-    """Return the width of a bin: the requested one, or wider if the answer would exceed MAX_BINS."""
-    return max(query.bin_s, query.window_s / MAX_BINS) if query.bin_s else None
 
 
 classes_api = Api("classes", __name__, "What small, medium and large mean")

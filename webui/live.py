@@ -10,15 +10,14 @@ from pydantic import Field
 from sqlalchemy import Engine
 
 from sluice.policy.figures.validity import Flaw
-from sluice.policy.wire.access import READ
 from sluice.policy.wire.agents import WatchStatus
 from sluice.policy.wire.records import TRAFFIC
 from sluice.store.desired import current_topology
 from sluice.store.flow_queries import FlowColumns
 from sluice.webui import figures
 from sluice.webui.access import PLACE, STREAM
-from sluice.webui.api import Api, ApiError, Model, model_of
-from sluice.webui.auth import require_token
+from sluice.webui.api import Api, Model, model_of
+from sluice.webui.auth import role_of_request
 from sluice.webui.figures import RecentFlows
 from sluice.webui.flows import (
     ConnectionsAnswer,
@@ -213,7 +212,7 @@ def events(query: EventsQuery) -> Response:
     A token is not needed, but 429 comes earlier without one.
     """
     shared = services()
-    leave = request.environ.get(PLACE) or shared.streams.take(_has_token())
+    leave = request.environ.get(PLACE) or shared.streams.take(role_of_request() is not None)
     header = request.headers.get("Last-Event-ID", "")
     is_number = header.isascii() and header.isdigit() and len(header) < 16  # another header counts as absent
     try:
@@ -224,12 +223,3 @@ def events(query: EventsQuery) -> Response:
     request.environ[STREAM] = stream
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     return Response(stream, mimetype="text/event-stream", headers=headers)
-
-
-def _has_token() -> bool:
-    """Return whether the request carries the token. A stream needs none, but those without one have fewer places."""
-    try:
-        require_token(READ)
-    except ApiError:
-        return False
-    return True

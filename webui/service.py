@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sluice.policy.errors import EnvironmentLacking, FieldError
 from sluice.policy.schema.entries import entry
@@ -144,51 +144,41 @@ def problems(options: WebOptions) -> Iterator[FieldError]:
         yield FieldError("certificate_life", 'must be a time such as "30d", because a certificate must end')
 
 
-def retention_of(options: WebOptions) -> Retention:
-    """Return what the store keeps."""
-    return Retention(
-        flows_s=_finite(options.keep_flows),
-        samples_s=_finite(options.keep_samples),
-        events_s=_finite(options.keep_events),
-        agents_s=_finite(options.keep_agents),
-        most_flows=int(options.most_flows) if math.isfinite(options.most_flows) else None,
-    )
+_TIMES = {
+    "keep_flows": "flows_s",
+    "keep_samples": "samples_s",
+    "keep_events": "events_s",
+    "keep_agents": "agents_s",
+}
+"""Setting → field of Retention."""
+_KEYS = (*_TIMES, "most_flows")
 
 
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
+def retention_of(options: Any) -> Retention:
+    """Return what the store keeps, by WebOptions or by the options of `add_retention`."""
+    kept = {key: value if math.isfinite(value := getattr(options, key)) else None for key in _KEYS}
+    most = kept.pop("most_flows")
+    times_s = {field: kept[key] for key, field in _TIMES.items()}
+    return Retention(**times_s, most_flows=None if most is None else int(most))
 
 
 # ── Options of the commands that start a web process ─────────────────────────────────────────────────────────────────
 
 
-_KEYS = ("keep_flows", "keep_samples", "keep_events", "keep_agents", "most_flows")
-
-
 def add_retention(parser: argparse.ArgumentParser) -> None:
-    """Add the options for what the store keeps; `retention` reads them."""
+    """Add the options for what the store keeps; `retention_of` reads them."""
     group = parser.add_argument_group(
         "what the store keeps", f'a time is 90s, 10min, 12h, 7d or similar, or "{kinds.FOR_EVER}"'
     )
     add_checked_flags(group, WebOptions, _KEYS)
 
 
-def retention(arguments: argparse.Namespace) -> Retention:
-    """Return what the options of `add_retention` say."""
-    return retention_of(WebOptions(**{key: getattr(arguments, key) for key in _KEYS}))
-
-
 def retention_argv(kept: Retention) -> list[str]:
     """Return the options that pass these settings to another process."""
-    times = {
-        "--keep-flows": kept.flows_s,
-        "--keep-samples": kept.samples_s,
-        "--keep-events": kept.events_s,
-        "--keep-agents": kept.agents_s,
-    }
     argv = []
-    for name, keep_s in times.items():
-        argv += [name, kinds.FOR_EVER if keep_s is None else f"{keep_s:.3f}s"]
+    for key, field in _TIMES.items():
+        keep_s = getattr(kept, field)
+        argv += [f"--{key.replace('_', '-')}", kinds.FOR_EVER if keep_s is None else f"{keep_s:.3f}s"]
     return [*argv, "--most-flows", kinds.FOR_EVER if kept.most_flows is None else str(kept.most_flows)]
 
 

@@ -29,7 +29,7 @@ from sluice.simulator import build
 from sluice.simulator.limits import check_scenario
 from sluice.store.flows import numbered_pages
 from sluice.terminal import console, print_summary, print_validity
-from sluice.webui.service import PLAINTEXT, add_retention, retention
+from sluice.webui.service import PLAINTEXT, add_retention, retention_of
 
 AUTO = "auto"
 SCENARIOS = {TESTBED: "demo", SIMULATOR: "demo-simulator"}
@@ -221,7 +221,7 @@ def run_demo(arguments: argparse.Namespace, resolved: Resolved, on: str, rate: i
 def _started(arguments: argparse.Namespace, resolved: Resolved, on: str) -> Stack:
     web = WebSettings(
         arguments.workers,
-        retention(arguments),
+        retention_of(arguments),
         arguments.event_log,
         plaintext_beyond_loopback=arguments.plaintext_beyond_loopback,
         fsync=arguments.store is not None,

@@ -17,8 +17,8 @@ from sluice.webui.service import (
     _server_settings,
     add_retention,
     problems,
-    retention,
     retention_argv,
+    retention_of,
 )
 
 
@@ -42,7 +42,7 @@ def test_what_a_log_or_a_traceback_shows_has_no_secret() -> None:
 def parsed(*argv: str) -> Retention:
     parser = argparse.ArgumentParser()
     add_retention(parser)
-    return retention(parser.parse_args(argv))
+    return retention_of(parser.parse_args(argv))
 
 
 def test_retention__defaults_and_for_ever() -> None:
