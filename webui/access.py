@@ -10,8 +10,8 @@
 | agents' address, with a certificate | its own name and kind | the topology; otherwise 403 |
 | agents' address, without one | only enrolment | 403 |
 
-And which records a host can have made, under which names the web process answers, and how many connections and event
-streams may be open.
+And which records a host can have made, under which names the web process answers, and how many connections may be
+open.
 """
 
 import ipaddress
@@ -100,7 +100,7 @@ def _entry(address: tuple[str, int]) -> str:
     return f"{ordered}:{address[1]:04x}".upper()
 
 
-# ── Places for connections and event streams ─────────────────────────────────────────────────────────────────────────
+# ── Places for connections ───────────────────────────────────────────────────────────────────────────────────────────
 
 
 SHARE_OF_ONE = 0.25

@@ -57,8 +57,7 @@ def test_a_full_disk_is_a_503_that_says_disk__and_room_ends_it(on_disk: Server, 
     disk.fill(pid)
     names = [f"during{number}" for number in range(300)]
     answer = post(on_disk, *names)
-    assert answer.status_code == 503
-    assert error_of(answer)["code"] == "disk-full"
+    assert (answer.status_code, error_of(answer)["code"]) == (503, "disk-full")
     assert "make room" in error_of(answer)["problem"]
     assert on_disk.get("health")["store"]["kind"] == "sqlite"  # reading needs no room
     # Whether the store is reachable is measured by a write.
@@ -88,8 +87,7 @@ def test_a_store_that_is_no_longer_there_is_a_503_until_it_is_moved_back(server:
     file, away = server.folder / "store.db", server.folder / "away.db"
     file.rename(away)
     answer = post(server, "after")
-    assert answer.status_code == 503
-    assert error_of(answer)["code"] == "store-gone"
+    assert (answer.status_code, error_of(answer)["code"]) == (503, "store-gone")
     assert "put it back" in error_of(answer)["problem"]
     health = requests.get(f"{server.url}/api/v1/health", timeout=PATIENCE_S)
     assert (health.status_code, error_of(health)["code"]) == (503, "store-gone")

@@ -73,8 +73,7 @@ def test_changing_the_policy_without_the_token_is_a_401_and_changes_nothing(
 ) -> None:
     headers = {} if header is None else {"Authorization": header}
     answer = client.put("/api/v1/policy", json={"scheme": "tcp"}, headers=headers)
-    assert answer.status_code == 401
-    assert answer.json["error"]["code"] == "unauthorised"
+    assert (answer.status_code, answer.json["error"]["code"]) == (401, "unauthorised")
     assert answer.headers["WWW-Authenticate"].startswith("Bearer")
     assert client.get("/api/v1/policy").json == {"current": None, "history": []}
 

@@ -224,8 +224,7 @@ def test_heartbeat__a_bad_or_missing_key_is_named(
 )
 def test_errors__one_shape(client: Client, method: str, path: str, status: int, code: str) -> None:
     answer = client.open(path, method=method)
-    assert answer.status_code == status
-    assert answer.json["error"]["code"] == code
+    assert (answer.status_code, answer.json["error"]["code"]) == (status, code)
     assert set(answer.json["error"]) == {"code", "problem", "field", "index"}
     if status == 405:
         assert answer.headers["Allow"]
