@@ -7,6 +7,7 @@ from typing import Any, Protocol, cast
 
 import pytest
 from flask import Flask
+from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy import Engine
 
 from sluice.store.engine import open_store
@@ -42,6 +43,20 @@ class Client(Protocol):
     def put(self, path: str, **options: Any) -> Answer: ...
 
     def open(self, path: str, **options: Any) -> Answer: ...
+
+
+def scrape(client: Client) -> dict[str, dict[tuple[tuple[str, str], ...], float]]:
+    """Return sample name → labels as a sorted tuple → value."""
+    answer = client.get("/metrics")
+    assert answer.status_code == 200
+    assert answer.mimetype == "text/plain"
+    found: dict[str, dict[tuple[tuple[str, str], ...], float]] = {}
+    for family in text_string_to_metric_families(answer.text):
+        for sample in family.samples:
+            labels = tuple(sorted(sample.labels.items()))
+            assert labels not in found.setdefault(sample.name, {}), f"{sample.name}{labels} is there twice"
+            found[sample.name][labels] = sample.value
+    return found
 
 
 @pytest.fixture(autouse=True)

@@ -13,9 +13,8 @@ from sluice.store.observed import put_agent
 from sluice.store.totals import FLOW_SECONDS, RULES_CHANGED, Tally, flush
 from sluice.webui.services import EXTENSION
 from tests.kit.heartbeats import document, host_heartbeat, port_heartbeat, queue_counters
-from tests.unit.webui.conftest import Client
+from tests.unit.webui.conftest import Client, scrape
 from tests.unit.webui.records import record
-from tests.unit.webui.scraped import scrape
 from tests.web.synthetic import Network
 
 

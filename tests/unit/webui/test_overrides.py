@@ -15,8 +15,7 @@ from sluice.store.desired import current_policy, current_version, policy_changes
 from sluice.store.observed import Sanction, lift_sanctions, put_sanction
 from sluice.webui import services
 from tests.kit.known import known
-from tests.unit.webui.conftest import Client
-from tests.unit.webui.scraped import scrape
+from tests.unit.webui.conftest import Client, scrape
 from tests.web.synthetic import leaf_spine
 
 PATH = "/api/v1/ports/s1:2/override?wait_s=0"

@@ -1,16 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The settings of the web process."""
+"""The settings of the web process, and its worker processes as their parent sees them."""
 
 import argparse
+import os
+import signal
+import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from sluice.cli import main
 from sluice.commands.demo import check_plaintext
-from sluice.policy.errors import FieldError, SluiceError
+from sluice.policy.errors import EnvironmentLacking, FieldError, SluiceError
 from sluice.runtime.settings.kinds import is_loopback
+from sluice.runtime.wait import wait_until
 from sluice.store.retention import FOR_EVER, Retention
+from sluice.webui.server import Server, ServerSettings, Worker
 from sluice.webui.service import (
     SERVICE,
     WebOptions,
@@ -81,3 +88,42 @@ def test_the_loopback_needs_none(address: str) -> None:
 def test_the_process_refuses_with_the_flag_as_the_user_wrote_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["web", "--listen", "0.0.0.0:0", "--store", "sqlite://", "--check"]) == 2
     assert "--listen: 0.0.0.0:0 is reachable from other machines" in capsys.readouterr().err
+
+
+class Still(Server):
+    """A server with one worker, which begins with its start and goes no further."""
+
+    def __init__(self) -> None:
+        super().__init__(cast(ServerSettings, SimpleNamespace(options=SimpleNamespace(workers=1, unix=None))))
+
+    def _serve(self, worker: Worker) -> None:
+        time.sleep(600)
+
+
+def test_a_worker_that_is_killed_while_it_starts_is_replaced() -> None:
+    server = Still()
+    server._look()
+    (first,) = server._workers
+    os.kill(first.pid, signal.SIGKILL)
+
+    def is_replaced() -> bool:
+        server._look()
+        return server._workers[0] is not first
+
+    try:
+        wait_until(is_replaced, "another worker starts")
+        assert first.was_killed
+    finally:
+        for worker in server._workers:
+            os.kill(worker.pid, signal.SIGKILL)
+            wait_until(worker.ends, "it ends")
+
+
+def test_a_worker_that_cannot_start_ends_the_server(capfd: pytest.CaptureFixture[str]) -> None:
+    def fail(worker: Worker) -> Any:
+        raise RuntimeError("no store")
+
+    server = Still()
+    server._workers = [Worker(fail)]
+    with pytest.raises(EnvironmentLacking, match="a worker of the web process cannot start"):
+        wait_until(lambda: server._look() or not server._workers, "the worker ends")  # type: ignore[func-returns-value]
