@@ -56,10 +56,10 @@ def helm(*words: str) -> str:
     return run([str(HELM), *words])
 
 
-def rendered(values: list[str]) -> str:
-    return helm(
-        "template", "sluice", str(CHART), "--namespace", "sluice", *(f"--set={value}" for value in values)
-    )
+def rendered(values: list[str], release: str = RELEASES[0]) -> str:
+    chosen = (f"--set={value}" for value in values)
+    where = ("--namespace", "sluice", "--kube-version", release)
+    return helm("template", "sluice", str(CHART), *where, *chosen)
 
 
 def objects(values: list[str]) -> list[Object]:
@@ -92,7 +92,9 @@ def test_every_object_fits_the_schema_of_the_release(release: str, values: list[
 
 
 def test_the_plain_manifests_are_the_chart_with_its_defaults() -> None:
-    assert rendered([]) == (PLAIN / "sluice.yaml").read_text(), f"helm template sluice {CHART} -n sluice"
+    assert rendered([]) == (PLAIN / "sluice.yaml").read_text(), (
+        f"helm template sluice {CHART} -n sluice --kube-version {RELEASES[0]}"
+    )
     if shutil.which("kubectl"):
         plain = yaml.safe_load_all(run(["kubectl", "kustomize", str(PLAIN)]))
         assert {named(one) for one in plain} == {named(one) for one in objects([])}
@@ -208,6 +210,7 @@ def test_the_agent_runs_with_the_privileges_of_its_daemon_set(web: Path) -> None
     environ = variables(container, "node1") | {
         "SLUICE_AGENT_WEB": "https://127.0.0.1:8443",  # there is no name service
         "SLUICE_AGENT_INTERFACE": "lo",
+        "SLUICE_AGENT_CONGESTION_CONTROL": "sluice_dctcp",  # there is no policy
         "PATH": f"{SLUICE.parent}:/usr/sbin:/usr/bin:/sbin:/bin",
     }
     bundle(web, container, environ, paths)
@@ -222,7 +225,9 @@ def test_the_agent_runs_with_the_privileges_of_its_daemon_set(web: Path) -> None
                 wait_until(lambda: " up " in run(inside(SLUICE, "agents"), env=state), "the agent is up")
                 health = json.loads(run(inside("curl", "-sS", "http://127.0.0.1:8080/api/v1/health")))
                 (beat,) = health["agents"]
-                assert (beat["name"], beat["alive"]) == ("node1", True)
+                assert (beat["name"], beat["alive"], beat["status"]["tagger"]) == ("node1", True, True)
+                default = run(inside("cat", "/proc/sys/net/ipv4/tcp_congestion_control"))
+                assert default == "sluice_dctcp\n", "the agent may write sysctls"
             finally:
                 run(["runc", "kill", NAMESPACE, "TERM"])
                 assert agent.wait(300) == 0
