@@ -139,6 +139,15 @@ def connected(
         yield client, server
 
 
+def receive(sock: socket.socket, size_bytes: int) -> bytes:
+    """Return exactly so many bytes. MSG_WAITALL does not wait on a socket with a timeout."""
+    parts = [b""]
+    while size_bytes > (received := sum(map(len, parts))):
+        parts.append(sock.recv(size_bytes - received))
+        assert parts[-1], "the other end has closed"
+    return b"".join(parts)
+
+
 def send_and_receive(sender: socket.socket, receiver: socket.socket, size_bytes: int) -> None:
     """Move `size_bytes` from one end to the other in this thread."""
     sender.setblocking(False)

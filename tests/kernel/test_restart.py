@@ -16,7 +16,7 @@ from sluice.runtime.wait import wait_until
 from tests.kernel.capture import Capture
 from tests.kernel.conftest import V4, Pair
 from tests.kernel.controls import DCTCP, PROGRAMS, private_build, private_name
-from tests.kernel.lab import dial, listen, send_and_receive
+from tests.kernel.lab import dial, listen, receive, send_and_receive
 
 TCP_INFO_RTO_US, TCP_INFO_SSTHRESH, TCP_INFO_CWND = 8, 76, 80
 ROUTE_SSTHRESH, ROUTE_INITCWND = 5, 14
@@ -119,7 +119,7 @@ def test_a_blocked_sender_shrinks_its_window_once(ends: tuple[socket.socket, soc
     for _ in range(5):
         client.send(b"x")
     client.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 0)
-    assert len(server.recv(5, socket.MSG_WAITALL)) == 5
+    receive(server, 5)
     assert windows(client) == Windows(ROUTE_INITCWND, before.cwnd // 2 + before.cwnd // 4)
 
 

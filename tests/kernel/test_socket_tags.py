@@ -15,7 +15,7 @@ from sluice.policy.tags import ATTAINED_FIRST, attained_tag
 from tests.kernel.capture import FIN, SYN, Capture, Packet
 from tests.kernel.conftest import V4, V6, Pair
 from tests.kernel.controls import private_build, private_name
-from tests.kernel.lab import send_and_receive
+from tests.kernel.lab import receive, send_and_receive
 
 LONG_GAP_NS = 60_000_000_000
 SIZE_BYTES = 400_000
@@ -99,7 +99,7 @@ def test_the_idle_half_of_a_connection_ends_without_a_tag(host: Host) -> None:
     host.says(TagSettings(LONG_GAP_NS), host.control)
     with Capture(host.pair.b, "eth0") as capture, host.pair.connection() as (client, server):
         server.sendall(b"x" * 1000)
-        assert client.recv(1000, socket.MSG_WAITALL)
+        receive(client, 1000)
         client.close()
         assert not server.recv(1)
         found = capture.packets()

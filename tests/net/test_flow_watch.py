@@ -129,9 +129,10 @@ def test_a_connection_continues_while_the_agent_restarts(agents: Agents) -> None
     ] * 2
     client.terminate()
     client.wait()
-    (record,) = agents.records(1).values()
-    assert record.reason == "began before it was watched"
-    assert (record.src_port, record.dst_port) == (before[0]["src_port"], 5100)
+    # A pause of the machine ends the flow, and the next one on the connection began while it was watched.
+    records = agents.records(1).values()
+    assert "began before it was watched" in {record.reason for record in records}
+    assert {(record.src_port, record.dst_port) for record in records} == {(before[0]["src_port"], 5100)}
 
 
 @pytest.fixture(scope="module")

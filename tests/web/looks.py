@@ -60,17 +60,25 @@ def axe_core() -> str:
     return AXE.read_text()
 
 
+_SCROLL = """(by) => { for (const element of document.querySelectorAll(".rows")) element.scrollTop += by }"""
+
+
 def findings(page: Page, scope: str = "", *only: str) -> list[str]:
     """Return what axe-core finds wrong in the page, or in the element that the selector `scope` names.
 
     `only`: the rules to check; by default all. A page of many elements costs seconds. While axe-core looks, a live page
-    changes, and it may see a row in two places. So what it finds counts if it finds it again.
+    changes, and it may see a row in two places. A row at the edge of its list is cut, and scrolling shows all of it. So
+    what it finds counts if it finds it again after all lists have scrolled a little.
     """
     if not page.evaluate("'axe' in window"):
         page.evaluate(axe_core())
     arguments = {"scope": scope, "rules": RULES, "only": only}
     found = _texts(page.evaluate(_FINDINGS, arguments))
-    again = _texts(page.evaluate(_FINDINGS, arguments)) if found else []
+    if not found:
+        return []
+    page.evaluate(_SCROLL, 10)
+    again = _texts(page.evaluate(_FINDINGS, arguments))
+    page.evaluate(_SCROLL, -10)
     return [text for text in found if text in again]
 
 
