@@ -322,6 +322,12 @@ def learning_ports(topology: Topology, switch: str) -> tuple[int, ...]:
     return tuple(p.number for p in topology.ports_of[switch] if p.edge) if topology.learns else ()
 
 
+def bridging_rules() -> SwitchRules:
+    """Return the rule of a switch that keeps its own forwarding. Open vSwitch then keeps its VLANs and bonds."""
+    normal = (rules.Output(tables.NORMAL),)
+    return SwitchRules(flows=(FlowRule(Table.EDGE, _MISS, (), normal, cookie=cookie(Table.EDGE)),))
+
+
 def switch_rules(
     topology: Topology, switch: str, queue_maps: Mapping[int, QueueMap | None], reserved: Iterable[int] = ()
 ) -> SwitchRules:

@@ -32,7 +32,7 @@ from sluice.policy.network.graph import Topology
 from sluice.policy.policing.urgency import UrgencyReport
 from sluice.policy.schema.desired import Policy
 from sluice.policy.units import MSS_BYTES
-from sluice.policy.wire.agents import PortHeartbeat, programmed_ports
+from sluice.policy.wire.agents import PortHeartbeat, bridging_switches, programmed_ports
 from sluice.store import desired, lease, observed
 from sluice.store.desired import PolicyVersion
 from sluice.store.engine import open_store
@@ -137,6 +137,7 @@ class Recorder:
         self._begins = threading.Event()
         """The controller leads since a moment ago: deliver the desired state whether it is new or not."""
         self._programmed: frozenset[str] | None = None
+        self._bridging: frozenset[str] = frozenset()
         self._tags_urgency = False
         """Whether hosts of the newest policy write urgency."""
         self._left: tuple[str, ...] = ()
@@ -292,7 +293,7 @@ class Recorder:
     def _ports_changed(self, engine: Engine, topology: Topology) -> bool:
         """Whether port agents report other ports than before."""
         is_due = topology.learns and self._is_due("ports", TOPOLOGY_POLL_S)
-        return is_due and self._programmed_ports(engine, topology) != self._programmed
+        return is_due and self._reported(engine, topology) != (self._programmed, self._bridging)
 
     def _is_due(self, what: str, period_s: float) -> bool:
         """Whether this is due. If it is, it is due again after the period."""
@@ -351,7 +352,7 @@ class Recorder:
         self._topology, self._last_warning = topology, ""
         self._tags_urgency = newest.policy.definition.tags_deadlines
         self._left = tuple(switch.name for switch in topology.switches if not switch.forwards)
-        self._programmed = self._programmed_ports(engine, topology)
+        self._programmed, self._bridging = self._reported(engine, topology)
         self._delivered = newest.version, topology, self._burst_bytes
         offences = {sanction.port: sanction.offences for sanction in all_sanctions(engine)}
         self._on_desired(
@@ -362,17 +363,22 @@ class Recorder:
                 learned,
                 offences,
                 self._programmed,
+                self._bridging,
                 self._burst_bytes,
                 generation,
             )
         )
 
     @staticmethod
-    def _programmed_ports(engine: Engine, topology: Topology) -> frozenset[str] | None:
-        """Return the ports that port agents report. A testbed starts its port agent before its switches."""
+    def _reported(engine: Engine, topology: Topology) -> tuple[frozenset[str] | None, frozenset[str]]:
+        """Return the ports that port agents report, and the switches that keep their own forwarding.
+
+        A testbed starts its port agent before its switches, and its switches have no VLANs.
+        """
         if not topology.learns:
-            return None
-        return programmed_ports(row.heartbeat for row in observed.all_agents(engine))
+            return None, frozenset()
+        beats = [row.heartbeat for row in observed.all_agents(engine)]
+        return programmed_ports(beats), bridging_switches(beats)
 
     def _stays_in_force(
         self, engine: Engine, newest: PolicyVersion, port: str, change: observed.ThresholdChange

@@ -26,7 +26,7 @@ import numpy as np
 
 from sluice.controller.changes import Changes, Remap, diff
 from sluice.controller.openflow.counters import CounterReply, Ints
-from sluice.controller.pipeline import forwarding_rules, switch_rules
+from sluice.controller.pipeline import bridging_rules, forwarding_rules, switch_rules
 from sluice.controller.port_settings import PortSettings, ThresholdsInForce
 from sluice.controller.rules import SwitchRules
 from sluice.controller.tables import Table
@@ -194,7 +194,8 @@ class Desired:
     """Port id → offences, for the hosts that were demoted before the controller started. Only policing asks."""
     programmed: frozenset[str] | None = None
     """Ids of the ports with the port program, which takes priority tags off. None: all ports have it."""
-
+    bridging: frozenset[str] = frozenset()
+    """Names of the switches that keep their own forwarding, because rules would not keep their VLANs or bonds."""
     tag_burst_bytes: int = MSS_BYTES
     """The most payload under one tag that an agent reports of its host."""
     generation: int = 0
@@ -289,9 +290,10 @@ class SwitchState:
 
         Ports keep the thresholds that they have learned if the policy has the same start.
         """
-        before, acting = self._policy, self._acting
+        before, acting, bridged = self._policy, self._acting, self._bridges
         self._adopt(desired)
-        if acting != self._acting or before.reserved_dscp != self._policy.reserved_dscp:
+        same_rules = acting == self._acting and before.reserved_dscp == self._policy.reserved_dscp
+        if not same_rules or bridged or self._bridges:
             self._settings.forget()
         self.overlay.adopt(desired.topology, desired.policy, desired.tag_burst_bytes)
         self._settings.adopt(desired.policy, desired.version, self._acting)
@@ -311,6 +313,7 @@ class SwitchState:
 
     def _adopt(self, desired: Desired) -> None:
         self._policy, self._acting = desired.policy, desired.acting_ports(self.name)
+        self._bridges = self.name in desired.bridging
         rule = desired.policy.definition.threshold_rule
         self._adapts = rule.adapts
         self._uses_bytes = rule is ThresholdRule.ONLINE or desired.policy.robust_ends
@@ -355,8 +358,12 @@ class SwitchState:
             # The difference from what a controller would install on an empty switch.
             self._next_forwarding = self._desired_forwarding
             queue_maps = self._settings.begin_all()
+            if self._bridges:
+                return Change(diff(self._held, bridging_rules()))
             pipeline = switch_rules(self._topology, self.name, queue_maps, self._policy.reserved_dscp)
             return Change(diff(self._held, self.overlay.begin_all(pipeline)))
+        if self._bridges:
+            return None
         if self._settings.outdated:
             return Change(self._settings.begin_differences())
         if self._forwarding != self._desired_forwarding:

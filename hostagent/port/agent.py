@@ -126,6 +126,8 @@ class PortAgent:
     """Called when Open vSwitch has made the queues of a port, at first or again."""
     problems: tuple[str, ...] = ()
     """What the operator must mend at the ports."""
+    unkept: tuple[str, ...] = ()
+    """Switches with VLANs or bonds that rules would not keep."""
     checks: dict[str, RunCheck] = field(default_factory=dict)
     """Interface → whether the program runs there."""
     refused: dict[str, str] = field(default_factory=dict)
@@ -245,6 +247,7 @@ class PortAgent:
                 *(skipped(name) for name, check in sorted(self.checks.items()) if check.is_skipped),
                 *([self.disk_problem] if self.disk_problem else []),
             ),
+            unkept=self.unkept,
         )
 
     def report(self) -> PortHeartbeat:

@@ -156,15 +156,16 @@ def _problem(row: _PortRow | None, bond: str | None) -> str:
     """Return what an operator must know of a port; empty if there is nothing."""
     if bond is not None:
         return (
-            f"belongs to the bond {bond} of Open vSwitch, and rules of OpenFlow send to each of its interfaces apart,"
-            " so broadcasts arrive twice. Make a bond of Linux and add that to the bridge, or let the switch forward by"
-            ' itself: forwarding = "leave"'
+            f"belongs to the bond {bond} of Open vSwitch, and rules of OpenFlow would send to each of its interfaces."
+            " So Sluice leaves the whole switch its own forwarding, without queues by tag. Make a bond of Linux and add"
+            ' that to the bridge, or describe the switch with forwarding = "leave"'
         )
     if row is None or not row.ignored:
         return ""
     return (
-        f"has {row.ignored} in Open vSwitch, and rules of OpenFlow ignore that, so hosts of different VLANs reach each"
-        ' other. Let the switch forward by itself, forwarding = "leave", or tag the frames at the hosts'
+        f"has {row.ignored} in Open vSwitch, and rules of OpenFlow would join the VLANs. So Sluice leaves the whole"
+        ' switch its own forwarding, without queues by tag. Describe the switch with forwarding = "leave", or tag the'
+        " frames at the hosts"
     )
 
 
@@ -319,7 +320,9 @@ class NetworkPorts:
         self._queue(acting)
         agent.unqueued = frozenset(names - {port.interface for port in acting} | self._links.problems.keys())
         forwarding = [port for port in ports if topology.switch_by_name[port.switch].forwards]
-        agent.problems = (*self._own.problems(forwarding), *self._links.problems.values())
+        unkept = self._own.problems(forwarding)
+        agent.unkept = tuple(sorted({text.partition(":")[0] for text in unkept}))
+        agent.problems = (*unkept, *self._links.problems.values())
         for port in acting:
             if port.interface in agent.attached and not self._is_fitted(port):
                 self._fit(port)

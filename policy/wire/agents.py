@@ -407,6 +407,11 @@ class PortHeartbeat:
     problems: tuple[str, ...] = entry(
         ListOf(_REASON, longest=MAX_PORTS), "What the operator must mend at the ports.", default=()
     )
+    unkept: tuple[str, ...] = entry(
+        ListOf(entries.AGENT, longest=MAX_PORTS),
+        "Switches with VLANs or bonds that rules of the controller would not keep.",
+        default=(),
+    )
     forwarding: tuple[int, ...] = entry(
         DELAY_COUNTS,
         "Sampled packets by the time that the switch took to forward them, in units of a full frame's time at the port:"
@@ -448,6 +453,12 @@ def programmed_ports(heartbeats: Iterable[Heartbeat]) -> frozenset[str]:
     """Return the ids of the ports that port agents report. They keep the port program if their agent ends."""
     reports = (beat for beat in heartbeats if isinstance(beat, PortHeartbeat))
     return frozenset(port for report in reports for port in report.ports)
+
+
+def bridging_switches(heartbeats: Iterable[Heartbeat]) -> frozenset[str]:
+    """Return the switches that keep their own forwarding, because rules would not keep their VLANs or bonds."""
+    reports = (beat for beat in heartbeats if isinstance(beat, PortHeartbeat))
+    return frozenset(name for report in reports for name in report.unkept)
 
 
 def heartbeat_from(document: object, kinds: Mapping[str, type[Heartbeat]] = HEARTBEATS) -> Heartbeat:

@@ -17,7 +17,7 @@ from sluice.controller.pipeline import edge_rules
 from sluice.controller.port_settings import PortSettings, ThresholdsInForce
 from sluice.controller.rules import Output, PushVlan, SwitchRules
 from sluice.controller.state import MS, RETRY_NS, Change, Desired, Periods, PollQueues, ReadRules, SwitchState
-from sluice.controller.tables import Table
+from sluice.controller.tables import NORMAL, Table
 from sluice.policy import tags
 from sluice.policy.network.graph import INGRESS_GROUPS, TRUNKS, Host
 from sluice.policy.schema.desired import Policy
@@ -50,6 +50,21 @@ def test_a_switch_that_is_right_is_not_touched() -> None:
     second.settle()
     assert [len(changes) for changes in second.changes] == [0]
     assert second.state.version == 1
+
+
+def test_a_switch_with_vlans_or_bonds_keeps_its_own_forwarding_until_it_has_none() -> None:
+    adaptive = policy(thresholds=["10KB"], queues=2)
+    driven = settled(adaptive)
+    held = driven.switch.flows
+    driven.state.want(Desired(single(), 1, adaptive, bridging=frozenset({"s1"})))
+    driven.settle()
+    assert [(rule.match, rule.actions) for rule in driven.switch.flows.values()] == [((), (Output(NORMAL),))]
+    assert driven.state.version == 1
+    driven.now_ns += 10_000 * MS
+    assert driven.state.next_operation(driven.now_ns) is None, "its counters say nothing"
+    driven.state.want(Desired(single(), 1, adaptive))
+    driven.settle()
+    assert driven.switch.flows == held
 
 
 def test_a_restarted_controller_keeps_learned_thresholds() -> None:
