@@ -13,7 +13,7 @@ import requests
 from sluice.policy.wire.agents import MAX_HEARTBEAT_BYTES
 from sluice.webui.bridge import DISCARDED_BYTES
 from tests.kit.heartbeats import document, host_heartbeat
-from tests.web.conftest import PATIENCE_S, Server, eventually
+from tests.web.conftest import PATIENCE_S, TOKEN, Server, eventually
 
 CLOSE = b"Connection: close\r\n"
 CHUNKED = b"Transfer-Encoding: chunked\r\n"
@@ -139,6 +139,20 @@ def test_target(shared_server: Server, target: str, status: int) -> None:
 @pytest.mark.parametrize("method", [b"TRACE", b"PATCH", b"DELETE", b"PROPFIND"])
 def test_method__others_are_a_405(shared_server: Server, method: bytes) -> None:
     assert statuses(exchange(shared_server, get(headers=CLOSE, method=method))) == [405]
+
+
+AUTHORIZATION = {
+    "a secret in Latin-1": b"Bearer \xe9\xff",
+    "a long secret": b"Bearer " + b"a" * 8000,
+    "the beginning of the secret": b"Bearer " + TOKEN[:-1].encode(),
+    "a second header": b"Bearer a\r\nAuthorization: Bearer " + TOKEN.encode(),
+}
+
+
+@pytest.mark.parametrize("value", AUTHORIZATION.values(), ids=AUTHORIZATION)
+def test_authorization__anything_but_the_token_is_a_401(shared_server: Server, value: bytes) -> None:
+    headers = b"Authorization: " + value + b"\r\n" + CLOSE
+    assert statuses(exchange(shared_server, get(b"/api/v1/audit", headers))) == [401]
 
 
 def test_method__no_other_site_gets_leave(shared_server: Server) -> None:
