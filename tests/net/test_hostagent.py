@@ -123,10 +123,6 @@ def test_the_congestion_control_is_in_force_at_both_ends_with_ecn() -> None:
         policies = scheduling(agents.processes["h1"].pid)
         assert policies.pop(agents.processes["h1"].pid) == os.SCHED_RR
         assert set(policies.values()) == {os.SCHED_OTHER}
-        agents.processes["h1"].terminate()
-        (record,) = agents.records(1).values()
-        assert (record.status, record.reason) == (UNFINISHED, "agent stopped")
-        assert record.congestion_control == "sluice_dctcp"
 
         def spawn(host: str, argv: Sequence[str], log_file: Path) -> subprocess.Popen[bytes]:
             return agents.cable.spawn(host, argv, log_file)
@@ -135,11 +131,15 @@ def test_the_congestion_control_is_in_force_at_both_ends_with_ecn() -> None:
         with BackgroundLoad(spawn, load, agents.folder / "background") as background:
             wait_until(lambda: len(background.intervals()) >= 2, "two seconds of reports")
             for host in ("h1", "h2"):
-                assert "sluice_dctcp" in sockets(agents, host)
+                assert "sluice_dctcp" in sockets(agents, host, "( dport = 5100 or sport = 5100 )")
             assert background.running()
             wait_until(lambda: background.rate_bps(), "bytes arrive")
         assert not background.running()
         background.stop()
+        agents.processes["h1"].terminate()
+        record = wait_until(lambda: agents.web.records.get("run/1"), "the flow's record")
+        assert (record.status, record.reason) == (UNFINISHED, "agent stopped")
+        assert record.congestion_control == "sluice_dctcp"
 
 
 def sockets(agents: Agents, host: str, *choice: str) -> str:
