@@ -172,9 +172,13 @@ class Agents:
         """Return the connections of other programs, from the newest heartbeat of the agent."""
         return list(self.status(host).get("watch", {}).get("connections", []))
 
-    def records(self, count: int, timeout_s: float = 60.0) -> dict[str, FlowRecord]:
+    def records(self, count: int) -> dict[str, FlowRecord]:
         """Wait until the web process has that many records, and return them by id."""
-        wait_until(lambda: len(self.web.records) >= count, f"{count} records", timeout_s=timeout_s)
+        try:
+            wait_until(lambda: len(self.web.records) >= count, f"{count} records")
+        except TimeoutError:
+            print(self.logs(), self.web.heartbeats[-2:])
+            raise
         return dict(self.web.records)
 
     def logs(self) -> str:
