@@ -409,13 +409,12 @@ def _findings(network: Network, seen: Sightings) -> list[dict[str, Any]]:
 
 
 def _ignored_settings(network: Network) -> Iterator[Finding]:
-    """Yield what port agents report of ports at which Sluice forwards, such as VLANs that its rules would not keep."""
+    """Yield what rules of Sluice would not keep at ports at which it forwards, such as VLANs, as port agents report."""
     forwarding = {switch.name for switch in network.switch if switch.forwards}
     engine = services().engine
     now_s = ages.age_s(engine)
     beats = (row.heartbeat for row in observed.all_agents(engine) if observed.is_alive(row, now_s))
     for beat in beats:
-        for problem in beat.problems if isinstance(beat, PortHeartbeat) else ():
-            where, _, what = problem.partition(" ")
+        for where, what in beat.unkept.items() if isinstance(beat, PortHeartbeat) else ():
             if where.partition(":")[0] in forwarding:
                 yield Finding("port", where, what)

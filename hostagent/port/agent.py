@@ -126,8 +126,8 @@ class PortAgent:
     """Called when Open vSwitch has made the queues of a port, at first or again."""
     problems: tuple[str, ...] = ()
     """What the operator must mend at the ports."""
-    unkept: tuple[str, ...] = ()
-    """Switches with VLANs or bonds that rules would not keep."""
+    unkept: Mapping[str, str] = field(default_factory=dict)
+    """Port ("rack1:eth1") with VLANs or bonds that rules would not keep → what an operator must know of it."""
     checks: dict[str, RunCheck] = field(default_factory=dict)
     """Interface → whether the program runs there."""
     refused: dict[str, str] = field(default_factory=dict)
@@ -242,6 +242,7 @@ class PortAgent:
             late_ns={},
             version=VERSION,
             problems=(
+                *(f"{port} {text}" for port, text in self.unkept.items()),
                 *self.problems,
                 *self.refused.values(),
                 *(skipped(name) for name, check in sorted(self.checks.items()) if check.is_skipped),

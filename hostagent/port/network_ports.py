@@ -99,15 +99,18 @@ class OwnPorts:
             self._ovs(["ovs-vsctl", *argv])
             log.info("%s has the QoS that it had before", name)
 
-    def problems(self, ports: Iterable[Port]) -> tuple[str, ...]:
-        """Return what rules of OpenFlow ignore at these ports, although the operator has set it: VLANs and bonds."""
+    def unkept(self, ports: Iterable[Port]) -> dict[str, str]:
+        """Return what rules of OpenFlow ignore at these ports, although the operator has set it: VLANs and bonds.
+
+        Port ("rack1:eth1") → what an operator must know of it.
+        """
         rows = self._ports()
         bond_of = self._bonds(rows)
-        return tuple(
-            f"{port.switch}:{port.interface} {problem}"
+        return {
+            f"{port.switch}:{port.interface}": problem
             for port in ports
             if (problem := _problem(rows.get(port.interface), bond_of.get(port.interface)))
-        )
+        }
 
     def interfaces(self) -> frozenset[str]:
         """Return the names of all ports of this machine's bridges."""
@@ -320,9 +323,8 @@ class NetworkPorts:
         self._queue(acting)
         agent.unqueued = frozenset(names - {port.interface for port in acting} | self._links.problems.keys())
         forwarding = [port for port in ports if topology.switch_by_name[port.switch].forwards]
-        unkept = self._own.problems(forwarding)
-        agent.unkept = tuple(sorted({text.partition(":")[0] for text in unkept}))
-        agent.problems = (*unkept, *self._links.problems.values())
+        agent.unkept = self._own.unkept(forwarding)
+        agent.problems = tuple(self._links.problems.values())
         for port in acting:
             if port.interface in agent.attached and not self._is_fitted(port):
                 self._fit(port)

@@ -407,10 +407,10 @@ class PortHeartbeat:
     problems: tuple[str, ...] = entry(
         ListOf(_REASON, longest=MAX_PORTS), "What the operator must mend at the ports.", default=()
     )
-    unkept: tuple[str, ...] = entry(
-        ListOf(entries.AGENT, longest=MAX_PORTS),
-        "Switches with VLANs or bonds that rules of the controller would not keep.",
-        default=(),
+    unkept: Mapping[str, str] = entry(
+        MapOf(Text(r"[^:\s]{1,64}:\S{1,64}", what='a port such as "rack1:eth1"'), _REASON, MAX_PORTS),
+        "Port with VLANs or bonds that rules of the controller would not keep: what an operator must know of it.",
+        default={},
     )
     forwarding: tuple[int, ...] = entry(
         DELAY_COUNTS,
@@ -458,7 +458,7 @@ def programmed_ports(heartbeats: Iterable[Heartbeat]) -> frozenset[str]:
 def bridging_switches(heartbeats: Iterable[Heartbeat]) -> frozenset[str]:
     """Return the switches that keep their own forwarding, because rules would not keep their VLANs or bonds."""
     reports = (beat for beat in heartbeats if isinstance(beat, PortHeartbeat))
-    return frozenset(name for report in reports for name in report.unkept)
+    return frozenset(port.partition(":")[0] for report in reports for port in report.unkept)
 
 
 def heartbeat_from(document: object, kinds: Mapping[str, type[Heartbeat]] = HEARTBEATS) -> Heartbeat:

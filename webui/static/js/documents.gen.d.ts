@@ -632,9 +632,11 @@ export interface components {
             problems: string[];
             /**
              * Unkept
-             * @description Switches with VLANs or bonds that rules of the controller would not keep.
+             * @description Port with VLANs or bonds that rules of the controller would not keep: what an operator must know of it.
              */
-            unkept: string[];
+            unkept: {
+                [key: string]: string;
+            };
             /**
              * Forwarding
              * @description Sampled packets by the time that the switch took to forward them, in units of a full frame's time at the port: below 1/8, 1/4, 1/2, 1, 2 … Only an emulated network measures it.

@@ -255,17 +255,17 @@ def test_take__another_rate_makes_new_queues_and_keeps_the_former_qos(tool: Tool
 
 
 @needs_ovsdb
-def test_problems__names_vlan_settings_that_rules_ignore_and_interfaces_of_a_bond(tool: Tool) -> None:
+def test_unkept__names_vlan_settings_that_rules_ignore_and_interfaces_of_a_bond(tool: Tool) -> None:
     own = OwnPorts(tool)
-    assert own.problems([WEB, UPLINK]) == ()
+    assert own.unkept([WEB, UPLINK]) == {}
     tool(["", "set", "Port", "nic1", "tag=10", "vlan_mode=access"])
     tool(["", "set", "Port", "up1", "trunks=10,20"])
-    access, trunk = own.problems([WEB, UPLINK])
-    assert access.startswith("rack:nic1 has tag=10, vlan_mode=access in Open vSwitch")
-    assert trunk.startswith("rack:up1 has trunks=10,20 in Open vSwitch")
+    unkept = own.unkept([WEB, UPLINK])
+    assert unkept["rack:nic1"].startswith("has tag=10, vlan_mode=access in Open vSwitch")
+    assert unkept["rack:up1"].startswith("has trunks=10,20 in Open vSwitch")
     tool(["", "add-bond", "br0", "bond0", "eth1", "eth2"])
-    (bond,) = own.problems([Port("rack", 3, "", 0, GBIT, edge=True, name="eth2")])
-    assert bond.startswith("rack:eth2 belongs to the bond bond0 of Open vSwitch")
+    bond = own.unkept([Port("rack", 3, "", 0, GBIT, edge=True, name="eth2")])
+    assert bond["rack:eth2"].startswith("belongs to the bond bond0 of Open vSwitch")
 
 
 @needs_ovsdb
@@ -278,5 +278,5 @@ def test_take__the_credit_of_the_queues_fits_the_rate(tool: Tool) -> None:
 def test_a_machine_without_open_vswitch_has_no_ports_of_it() -> None:
     own = OwnPorts(service._no_switch)
     topology = Topology("network", (), (Switch("rack", 1),), (WEB,))
-    assert not any((own.here(topology), own.interfaces(), own.held(), own.problems([WEB])))
+    assert not any((own.here(topology), own.interfaces(), own.held(), own.unkept([WEB])))
     assert port_queues.queue_rows(service._no_switch(port_queues.LIST_QUEUES)) == []
