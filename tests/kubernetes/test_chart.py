@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The chart for Kubernetes: its objects fit the API of two releases, and its agent works with what they grant it.
+"""The chart for Kubernetes: its objects fit the API of two releases, and its containers work with what they grant.
 
-`make test-kubernetes` runs this. There is no cluster: the agent runs in a container of runc, in a network namespace.
+`make test-kubernetes` runs this. There is no cluster: the containers run under runc, in a network namespace.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -67,12 +68,18 @@ def objects(values: list[str]) -> list[Object]:
 
 
 def pods(values: list[str]) -> Iterator[Object]:
-    """Yield the container of each workload, with the volumes of its pod."""
+    """Yield the container of each workload, with the volumes of its pod and the user."""
     for one in objects(values):
         if "template" in one.get("spec", {}):
             pod = one["spec"]["template"]["spec"]
             (container,) = pod["containers"]
-            yield {**container, "volumes": {volume["name"]: volume for volume in pod["volumes"]}}
+            volumes = {volume["name"]: volume for volume in pod["volumes"]}
+            yield {**container, "volumes": volumes, "user": pod["securityContext"].get("runAsUser", 0)}
+
+
+def pod_of(name: str) -> Object:
+    (container,) = (one for one in pods([]) if one["name"] == name)
+    return container
 
 
 def test_lint() -> None:
@@ -121,8 +128,7 @@ def test_an_agent_has_the_capabilities_of_its_unit(name: str) -> None:
     unit = configparser.RawConfigParser(strict=False)
     unit.optionxform = str  # type: ignore[assignment]
     unit.read(ROOT / f"packaging/systemd/sluice-{name}.service")
-    (container,) = (one for one in pods([]) if one["name"] == name)
-    granted = container["securityContext"]["capabilities"]
+    granted = pod_of(name)["securityContext"]["capabilities"]
     assert granted["drop"] == ["ALL"]
     assert [f"CAP_{one}" for one in granted["add"]] == unit["Service"]["CapabilityBoundingSet"].split()
 
@@ -138,37 +144,22 @@ def variables(container: Object, node: str) -> dict[str, str]:
     return made
 
 
-# ── The agent, in a container ───────────────────────────────────────────────────────────────────────────────────────
+# ── The containers ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def inside(*words: object) -> list[str]:
-    return ["ip", "netns", "exec", NAMESPACE, *map(str, words)]
+def inside(*words: str) -> list[str]:
+    return ["ip", "netns", "exec", NAMESPACE, *words]
 
 
 @pytest.fixture
-def web(tmp_path: Path) -> Iterator[Path]:
-    """A web process in a network namespace, with a token for the agent node1. Yields its folder."""
+def node() -> Iterator[None]:
+    """A network namespace, which stands for that of a node."""
     if os.geteuid() != 0 or shutil.which("runc") is None:
         pytest.skip("a container needs root and runc: `make test-kubernetes` installs it")
     run(["ip", "netns", "add", NAMESPACE])
     try:
         run(inside("ip", "link", "set", "lo", "up"))
-        state = {**os.environ, "XDG_STATE_HOME": str(tmp_path)}
-        store = f"sqlite:///{tmp_path}/store.db"
-        command = inside(
-            SLUICE, "web", "--store", store, "--listen", "127.0.0.1:8080", "--agents", "127.0.0.1:8443"
-        )
-        with subprocess.Popen(command, env=state) as server:
-            try:
-                wait_until(
-                    lambda: run(inside("ss", "-Hltn")).count("127.0.0.1:8") == 2, "the web process listens"
-                )
-                (tmp_path / "enrolment").mkdir()
-                token = run(inside(SLUICE, "enrol", "node1"), env=state)
-                (tmp_path / "enrolment/node1").write_text(token)
-                yield tmp_path
-            finally:
-                server.terminate()
+        yield
     finally:
         run(["ip", "netns", "del", NAMESPACE])
 
@@ -178,14 +169,15 @@ def bundle(folder: Path, container: Object, environ: Mapping[str, str], paths: M
     run(["runc", "spec", "--bundle", str(folder)])
     document = json.loads((folder / "config.json").read_text())
     context = container["securityContext"]
-    names = [f"CAP_{name}" for name in context["capabilities"]["add"]]
+    names = [f"CAP_{name}" for name in context["capabilities"].get("add", ())]
     document["process"] |= {
         "terminal": False,
+        "user": {"uid": container["user"], "gid": container["user"]},
         "args": container["command"],
         "cwd": "/",
         "env": [f"{name}={value}" for name, value in environ.items()],
         "capabilities": dict.fromkeys(("bounding", "effective", "permitted"), names),
-        "noNewPrivileges": False,
+        "noNewPrivileges": not context.get("allowPrivilegeEscalation", True),
     }
     document["process"].pop("rlimits", None)
     document["root"] = {"path": "rootfs", "readonly": context["readOnlyRootFilesystem"]}
@@ -201,35 +193,67 @@ def bundle(folder: Path, container: Object, environ: Mapping[str, str], paths: M
     (folder / "config.json").write_text(json.dumps(document))
 
 
-def test_the_agent_runs_with_the_privileges_of_its_daemon_set(web: Path) -> None:
-    (container,) = (one for one in pods([]) if one["name"] == "agent")
-    folders = {name: web / name for name in ("state", "run", "tmp", "enrolment", "rootfs")}
-    for folder in folders.values():
-        folder.mkdir(exist_ok=True)
-    paths = {**folders, "cgroups": Path(container["volumes"]["cgroups"]["hostPath"]["path"])}
-    environ = variables(container, "node1") | {
-        "SLUICE_AGENT_WEB": "https://127.0.0.1:8443",  # there is no name service
-        "SLUICE_AGENT_INTERFACE": "lo",
-        "SLUICE_AGENT_CONGESTION_CONTROL": "sluice_dctcp",  # there is no policy
-        "PATH": f"{SLUICE.parent}:/usr/sbin:/usr/bin:/sbin:/bin",
-    }
-    bundle(web, container, environ, paths)
-    run(["mount", "--bind", "/", str(folders["rootfs"])])
+@contextmanager
+def running(name: str, folder: Path, changed: Mapping[str, str]) -> Iterator[str]:
+    """Run the container of a pod until its main loop has turned. Yields its id. `changed`: variables that differ."""
+    container, number = pod_of(name), f"{NAMESPACE}-{name}"
+    paths = {}
+    for volume, source in container["volumes"].items():
+        paths[volume] = folder / volume
+        paths[volume].mkdir(exist_ok=True)
+        os.chown(paths[volume], container["user"], container["user"])  # as fsGroup does
+        if source.get("hostPath", {}).get("type") == "Directory":
+            paths[volume] = Path(source["hostPath"]["path"])
+    environ = {**variables(container, "node1"), **changed}
+    environ["PATH"] = f"{SLUICE.parent}:/usr/sbin:/usr/bin:/sbin:/bin"
+    bundle(folder, container, {key: value for key, value in environ.items() if value}, paths)
+    (folder / "rootfs").mkdir()
+    run(["mount", "--bind", "/", str(folder / "rootfs")])
     try:
-        with subprocess.Popen(["runc", "run", "--bundle", web, NAMESPACE]) as agent:
+        with subprocess.Popen(["runc", "run", "--bundle", str(folder), number]) as process:
             try:
-                wait_until(lambda: (folders["run"] / "alive").exists(), "the agent reports its life")
-                assert agent.poll() is None
-                state = {**os.environ, "XDG_STATE_HOME": str(web)}
-
-                wait_until(lambda: " up " in run(inside(SLUICE, "agents"), env=state), "the agent is up")
-                health = json.loads(run(inside("curl", "-sS", "http://127.0.0.1:8080/api/v1/health")))
-                (beat,) = health["agents"]
-                assert (beat["name"], beat["alive"], beat["status"]["tagger"]) == ("node1", True, True)
-                default = run(inside("cat", "/proc/sys/net/ipv4/tcp_congestion_control"))
-                assert default == "sluice_dctcp\n", "the agent may write sysctls"
+                wait_until(
+                    lambda: process.poll() is not None or (paths["run"] / "alive").exists(),
+                    f"{name} reports its life",
+                )
+                assert process.poll() is None
+                yield number
             finally:
-                run(["runc", "kill", NAMESPACE, "TERM"])
-                assert agent.wait(300) == 0
+                if process.poll() is None:
+                    run(["runc", "kill", number, "TERM"])
+                assert process.wait(300) == 0
     finally:
-        run(["umount", str(folders["rootfs"])])
+        run(["umount", str(folder / "rootfs")])
+
+
+def store_in_the_volume(prefix: str) -> dict[str, str]:
+    """The variables of a store without PostgreSQL, whose password has no file."""
+    return {f"{prefix}_STORE": "sqlite:////var/lib/sluice/store.db", f"{prefix}_STORE_PASSWORD_FILE": ""}
+
+
+def test_the_controller_runs_without_privileges(node: None, tmp_path: Path) -> None:
+    with running("controller", tmp_path, store_in_the_volume("SLUICE_CONTROLLER")):
+        wait_until(lambda: "0.0.0.0:6653" in run(inside("ss", "-Hltn")), "it listens")
+
+
+def test_the_agent_enrols_at_the_web_process_and_runs_with_the_privileges_of_its_daemon_set(
+    node: None, tmp_path: Path
+) -> None:
+    folders = [tmp_path / name for name in ("web", "agent")]
+    for folder in folders:
+        folder.mkdir()
+    with running("web", folders[0], store_in_the_volume("SLUICE_WEB")) as web:
+        wait_until(lambda: run(inside("ss", "-Hltn")).count("0.0.0.0:8") == 2, "it listens")
+        (folders[1] / "enrolment").mkdir()
+        (folders[1] / "enrolment/node1").write_text(run(["runc", "exec", web, "sluice", "enrol", "node1"]))
+        changed = {
+            "SLUICE_AGENT_WEB": "https://127.0.0.1:8443",  # there is no name service
+            "SLUICE_AGENT_INTERFACE": "lo",
+            "SLUICE_AGENT_CONGESTION_CONTROL": "sluice_dctcp",  # there is no policy
+        }
+        with running("agent", folders[1], changed):
+            wait_until(lambda: " up " in run(["runc", "exec", web, "sluice", "agents"]), "the agent is up")
+            (beat,) = json.loads(run(inside("curl", "-sS", "http://127.0.0.1:8080/api/v1/health")))["agents"]
+            assert (beat["name"], beat["alive"], beat["status"]["tagger"]) == ("node1", True, True)
+            default = run(inside("cat", "/proc/sys/net/ipv4/tcp_congestion_control"))
+            assert default == "sluice_dctcp\n", "the agent may write sysctls"
