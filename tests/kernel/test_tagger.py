@@ -82,6 +82,18 @@ def data_of(packets: list[Packet]) -> list[Packet]:
     return [packet for packet in packets if packet.data_bytes]
 
 
+def sent_once(packets: list[Packet]) -> list[Packet]:
+    """Return the packets with data that had not been sent before. On a slow machine TCP repeats some."""
+    ends: dict[int, int] = {}
+    new = []
+    for packet in data_of(packets):
+        end = packet.seq + packet.data_bytes
+        if 0 < (end - ends.get(packet.source_port, packet.seq)) % 2**32 < 2**31:
+            ends[packet.source_port] = end
+            new.append(packet)
+    return new
+
+
 def expected_tag(packet: Packet, start: int) -> int:
     return attained_tag((packet.seq - start) % 2**32)
 
@@ -102,8 +114,9 @@ def test_every_segment_carries_the_attained_service_before_it(pair: Pair, host: 
     fins = [p for p in packets if p.flags & FIN]
     assert fins
     assert all(p.dscp == expected_tag(p, start) for p in fins)
-    assert {p.ecn for p in data} == {ECT0}
-    assert {p.ecn for p in packets if not p.data_bytes} == {0}
+    first_sent = sent_once(data)
+    assert {p.ecn for p in first_sent} == {ECT0}
+    assert {p.ecn for p in packets if p not in first_sent} <= {0}, "RFC 3168, section 6.1.5, for a repetition"
 
 
 @HOSTS
@@ -205,7 +218,7 @@ def test_two_sockets_do_not_share_a_flow(pair: Pair) -> None:
         capture.packets()
         send_and_receive(second, second_end, 500)
         send_and_receive(first, first_end, 500)
-        data = data_of(capture.packets())
+        data = sent_once(capture.packets())
     assert [p.dscp for p in data] == [ATTAINED_FIRST, attained_tag(100_000)]
 
 
@@ -310,7 +323,7 @@ def test_an_answer_with_a_cookie_carries_tag_1(pair: Pair) -> None:
         tagger_attach(tagger, pair.b)
         with pair.connection():
             answers = [p for p in capture.packets() if p.flags & SYN]
-    assert [p.dscp for p in answers] == [ATTAINED_FIRST]
+    assert {p.dscp for p in answers} == {ATTAINED_FIRST}
 
 
 @HOSTS
@@ -430,8 +443,8 @@ def test_the_bytes_after_a_declared_flow_are_not_its_own(pair: Pair) -> None:
         pair, TagSettings(LONG_GAP_NS, deadlines=True), size_bytes, 600.0, after=b"another message"
     )
     start = first_byte(packets)
-    after = [p.dscp for p in data_of(packets) if (p.seq - start) % 2**32 >= size_bytes]
-    assert after == [attained_tag(size_bytes)]
+    after = {p.dscp for p in data_of(packets) if (p.seq - start) % 2**32 >= size_bytes}
+    assert after == {attained_tag(size_bytes)}
     assert {p.dscp for p in data_of(packets) if (p.seq - start) % 2**32 < size_bytes} == {URGENCY_FIRST}
 
 
@@ -518,9 +531,9 @@ def test_a_request_in_the_syn_is_a_flow(pair: Pair, host: str) -> None:
                 client.close()
                 assert server.recv(1) == b""
             packets = capture.packets()
-    (syn,) = (p for p in packets if p.flags & SYN)
+    syn = next(p for p in packets if p.flags & SYN)
     assert (syn.data_bytes, syn.dscp) == (500, ATTAINED_FIRST)
-    assert [p.dscp for p in packets if p.flags & FIN] == [attained_tag(500)]
+    assert {p.dscp for p in packets if p.flags & FIN} == {attained_tag(500)}
 
 
 SIZE_BYTES = 500_000
