@@ -89,10 +89,12 @@ static __always_inline void mark_followed(struct watch_connection *c, struct tcp
 /* Report the flow before this write. 0: it must wait for acknowledgements, and there is no room. */
 static __always_inline int report_flow(struct tcp_sock *tp, struct watched *w, int state)
 {
+	struct unacked *u = sockets_with_unacked ? bpf_sk_storage_get(&unacked_flows, tp, 0, 0) : NULL;
 	struct watch_connection *c;
-	struct unacked *u;
 	__u32 at;
 
+	if (u) /* first, as they ended first */
+		report_unacked(tp, u, 0);
 	if (tp->write_seq == tp->snd_una) {
 		c = bpf_ringbuf_reserve(&ended, sizeof(*c), 0);
 		if (!c) {
@@ -105,10 +107,7 @@ static __always_inline int report_flow(struct tcp_sock *tp, struct watched *w, i
 		return 1;
 	}
 	u = bpf_sk_storage_get(&unacked_flows, tp, 0, BPF_SK_STORAGE_GET_F_CREATE);
-	if (!u)
-		return 0;
-	report_unacked(tp, u, 0);
-	if (u->count >= MAX_UNACKED)
+	if (!u || u->count >= MAX_UNACKED)
 		return 0;
 	if (!u->count++)
 		__sync_fetch_and_add(&sockets_with_unacked, 1);

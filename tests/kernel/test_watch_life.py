@@ -11,10 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from sluice.dataplane.sockopt import Attachment
 from sluice.dataplane.watch import Watch
 from sluice.runtime.wait import wait_until
 from tests.kernel.conftest import V4, Pair
-from tests.kernel.lab import dial, listen, send_and_receive
+from tests.kernel.controls import DEADLINE, declare
+from tests.kernel.lab import dial, listen, receive, send_and_receive
 from tests.kernel.objects import map_exists, maps_of, program_exists, programs_of
 from tests.kernel.watching import RESET_ON_CLOSE, WatchOf, close_in_order, ended
 
@@ -44,6 +46,26 @@ def wait_acknowledged(sock: socket.socket) -> None:
     offset = 24
     while struct.unpack_from("@I", sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104), offset)[0]:
         pass
+
+
+def test_flows_that_are_acknowledged_together__are_reported_in_order(
+    pair: Pair, hook: Attachment, watch: Watch
+) -> None:
+    """One segment carries two flows. No packet follows its acknowledgement before the next write."""
+    sizes = [1000, 200, 3000]
+    with pair.connection() as (near, far):
+        near.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
+        for size_bytes in sizes:
+            if size_bytes == sizes[-1]:
+                near.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 0)
+                receive(far, sum(sizes[:-1]))
+                wait_acknowledged(near)
+            declare(near, DEADLINE, 0, 0, 10**9, 0, 0, 0, b"")
+            near.sendall(bytes(size_bytes))
+        receive(far, sizes[-1])
+        close_in_order(near, far)
+        flows = ended(watch, len(sizes))
+    assert [flow.sent_bytes for flow in flows] == sizes
 
 
 def test_losses_of_a_full_ring_are_counted(pair: Pair, watch: Watch) -> None:
