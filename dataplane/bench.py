@@ -82,6 +82,7 @@ def measure() -> list[PacketCost]:
     return [
         PacketCost("tag", _tagger_ns(()), sent_ns),
         PacketCost("tag and queue", _tagger_ns(HTB.priorities), sent_ns),
+        PacketCost("tag of a guest", _guest_ns(), sent_ns),
         *_socket_costs(sent_ns),
         PacketCost("port", _port_ns(), run_ns),
     ]
@@ -91,6 +92,12 @@ def _tagger_ns(priorities: Sequence[int]) -> int:
     by_dscp = [priorities[dscp % len(priorities)] for dscp in range(DSCPS)] if priorities else []
     with Tagger(TagSettings(priorities=tuple(by_dscp))) as tagger:
         return _ns_per_segment(tagger.program)
+
+
+def _guest_ns() -> int:
+    """As of a virtual machine, whose packets have no socket here."""
+    with Tagger() as tagger:
+        return _ns_per_segment(tagger.of_guests["ingress"])
 
 
 def _socket_costs(empty_ns: int) -> Iterator[PacketCost]:
@@ -160,7 +167,7 @@ def _ns_per_segment(program: Program) -> int:
         with kernel_statistics():
             return int(median(_mean_ns(partial(Ran.of, program)) for _ in range(ROUNDS)))
     finally:
-        detach_clsact("lo")
+        detach_clsact("lo", program)
 
 
 def _transfer() -> None:

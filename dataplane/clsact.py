@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attach a BPF program to an interface of the current network namespace: clsact, direct action, one Sluice filter.
+"""Attach a BPF program to an interface of the current network namespace: clsact, direct action, a filter each.
 
 The filter goes before those of other programs, because one of theirs may end the chain. They stay, and the kernel runs
-them after this one. A second attachment replaces the filter in one step, and no packet misses it.
+them after this one. A second attachment replaces the program's filter in one step, and no packet misses it.
 """
 
 import errno
@@ -26,10 +26,9 @@ _CLSACT = 0xFFFF0000
 _PARENT: dict[Direction, int] = {"ingress": 0xFFFFFFF2, "egress": 0xFFFFFFF3}
 _FIRST = 1
 """The priority before all others."""
-_HANDLES = 0x51C0, 0x51C1
+_HANDLES = range(0x51C0, 0x51C4)
 """Of Sluice's filters. Of two with one priority, the kernel runs the newer one first."""
 _ETH_P_ALL = 0x0003
-_NAME_PREFIX = "sluice_"
 FEW_PACKETS = 10
 """So many may pass beside the hook, for example those of a packet socket with PACKET_QDISC_BYPASS."""
 
@@ -60,7 +59,7 @@ class Netlink:
 
 
 def attach_clsact(ifname: str, program: Program, direction: Direction = "egress") -> None:
-    """Attach `program` before all filters of others, and remove Sluice's earlier filter. Idempotent.
+    """Attach `program` before all filters of others, and remove its earlier filter. Idempotent.
 
     Raises SluiceError if there is no such interface, and EnvironmentLacking if a filter of another kind or protocol has
     the first priority.
@@ -69,10 +68,10 @@ def attach_clsact(ifname: str, program: Program, direction: Direction = "egress"
     with _netlink(f"attach {program.name} to {ifname}") as netlink:
         _require_clsact(netlink, ifname, index)
         present = _filters(netlink, index, direction)
-        own = [each for each in present if each.is_own]
+        own = [each for each in present if each.program == program.name]
         is_first = bool(own) and present[0] == own[0] and own[0].priority == _FIRST
-        used = own[0].handle if own else None
-        handle = used if is_first else next(free for free in _HANDLES if free != used)
+        used = {each.handle for each in present if each.priority == _FIRST}
+        handle = own[0].handle if is_first else next(free for free in _HANDLES if free not in used)
         try:
             netlink.tc(
                 "replace-filter",
@@ -97,14 +96,14 @@ def attach_clsact(ifname: str, program: Program, direction: Direction = "egress"
             _delete(netlink, index, direction, each)
 
 
-def detach_clsact(ifname: str, direction: Direction = "egress") -> bool:
-    """Remove Sluice's filter, and return whether there was one.
+def detach_clsact(ifname: str, program: Program, direction: Direction = "egress") -> bool:
+    """Remove the program's filter, also one of another process, and return whether there was one.
 
     Filters of others stay. The clsact qdisc stays if it has any, because no one else needs an empty one.
     """
     index = _index(ifname)
     with _netlink(f"detach from {ifname}") as netlink:
-        own = [each for each in _filters(netlink, index, direction) if each.is_own]
+        own = [each for each in _filters(netlink, index, direction) if each.program == program.name]
         for each in own:
             _delete(netlink, index, direction, each)
         if not own:
@@ -114,23 +113,14 @@ def detach_clsact(ifname: str, direction: Direction = "egress") -> bool:
         return True
 
 
-def attached_program(ifname: str) -> str | None:
-    """Return the name of Sluice's program at the egress, also of another process. None without one."""
-    return next((label.partition(":")[0] for label in _own_labels(ifname)), None)
-
-
-def is_attached(ifname: str, program: Program, netlink: Netlink) -> bool:
-    """Return whether Sluice's filter at the egress runs this program of this process. False without the interface."""
-    return _label(program) in _own_labels(ifname, netlink)
-
-
-def _own_labels(ifname: str, netlink: Netlink | None = None) -> list[str]:
+def is_attached(ifname: str, program: Program, netlink: Netlink, direction: Direction = "egress") -> bool:
+    """Return whether a filter runs this program of this process. False without the interface."""
     try:
         index = socket.if_nametoindex(ifname)
     except OSError:
-        return []
+        return False
     with _netlink(f"list the filters of {ifname}", netlink) as connected:
-        return [each.name for each in _filters(connected, index, "egress") if each.is_own]
+        return _label(program) in (each.name for each in _filters(connected, index, direction))
 
 
 class RunCheck:
@@ -219,8 +209,9 @@ class _Filter(NamedTuple):
     """Of a BPF filter; empty for other kinds."""
 
     @property
-    def is_own(self) -> bool:
-        return self.name.startswith(_NAME_PREFIX)
+    def program(self) -> str:
+        """The name of Sluice's program in the filter's name."""
+        return self.name.partition(":")[0]
 
 
 def _filters(netlink: Any, index: int, direction: Direction) -> list[_Filter]:

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from sluice.dataplane import flow_queues, loader
-from sluice.dataplane.clsact import Netlink, attach_clsact, attached_program, detach_clsact, is_attached
+from sluice.dataplane.clsact import Netlink, attach_clsact, detach_clsact, is_attached
 from sluice.dataplane.flow_queues import QUEUES, SUB_QUEUES
 from sluice.dataplane.libbpf import ATTACH_RAW_TRACEPOINT, Resource
 from sluice.dataplane.loader import BpfObject, load
@@ -47,6 +47,7 @@ class PortProgram(Resource):
         """Raises EnvironmentLacking when BPF cannot be used here."""
         self._object: BpfObject = load("port")
         self._program = self._object.program("sluice_port")
+        self._arrival = self._object.program("sluice_arrival")
         self._indices: dict[str, int] = {}
         self._links: list[int] = []
         self._netlink = Netlink()
@@ -80,7 +81,7 @@ class PortProgram(Resource):
 
     def follow_arrivals(self, ifname: str) -> None:
         """Measure from now on how long packets that arrive at this interface take through the switch. Idempotent."""
-        attach_clsact(ifname, self._object.program("sluice_arrival"), "ingress")
+        attach_clsact(ifname, self._arrival, "ingress")
 
     def forwarding(self) -> tuple[int, ...]:
         """Return the forwarding delays of sampled packets at all ports, by policy.validity.delay_class.
@@ -156,14 +157,14 @@ class PortProgram(Resource):
     def detach(self, ifname: str) -> None:
         """Detach the program and forget the port. Idempotent, even if the interface is gone."""
         if self.is_attached(ifname):
-            detach_clsact(ifname)
-            detach_clsact(ifname, "ingress")
+            detach_clsact(ifname, self._program)
+            detach_clsact(ifname, self._arrival, "ingress")
         self.forget(ifname)
 
     def release(self, ifname: str) -> None:
         """Detach the port program from an interface, whatever process has attached it. Idempotent."""
-        if attached_program(ifname) == self._program.name:
-            detach_clsact(ifname)
+        if ifname in (name for _, name in socket.if_nameindex()):
+            detach_clsact(ifname, self._program)
         self.forget(ifname)
 
     def forget(self, ifname: str) -> None:

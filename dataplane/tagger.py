@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tagger (bpf/tag.bpf.c) on the interfaces of a host. One load serves all interfaces of this process."""
+"""The tagger (bpf/tag.bpf.c) on the interfaces of a host and of its guests. One load serves all of this process."""
 
 import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from sluice.dataplane.clsact import Netlink, attach_clsact, detach_clsact, is_attached
+from sluice.dataplane.clsact import Direction, Netlink, attach_clsact, detach_clsact, is_attached
 from sluice.dataplane.libbpf import Resource
-from sluice.dataplane.loader import BpfObject, load
+from sluice.dataplane.loader import BpfObject, Program, load
 from sluice.policy.schemes.ports import written_tag
 from sluice.policy.tags import DEFAULT_IDLE_GAP_NS
 from sluice.policy.wire.agents import ForeignDscp
@@ -78,6 +78,10 @@ class Tagger(Resource):
         """Raises EnvironmentLacking when BPF cannot be used here."""
         self._object: BpfObject = load("tag")
         self.program = self._object.program("sluice_tag")
+        self.of_guests: dict[Direction, Program] = {
+            "ingress": self._object.program("sluice_guest"),
+            "egress": self._object.program("sluice_acks"),
+        }
         self._netlink = Netlink()
         self.set(settings)
 
@@ -99,11 +103,31 @@ class Tagger(Resource):
 
     def detach(self, ifname: str) -> bool:
         """Stop tagging at this interface. False if no tagger was attached."""
-        return detach_clsact(ifname)
+        return detach_clsact(ifname, self.program)
 
     def is_attached(self, ifname: str) -> bool:
         """Return whether this process's tagger is attached, not that of an earlier process."""
         return is_attached(ifname, self.program, self._netlink)
+
+    def attach_guest(self, ifname: str) -> None:
+        """Tag packets of the guest behind this interface of the host: a tap, or this side of a veth pair. Idempotent.
+
+        Their way out of this host passes an interface of `attach`, which counts them.
+        """
+        for direction, program in self.of_guests.items():
+            attach_clsact(ifname, program, direction)
+
+    def detach_guest(self, ifname: str) -> None:
+        """Stop tagging the packets of a guest. Idempotent."""
+        for direction, program in self.of_guests.items():
+            detach_clsact(ifname, program, direction)
+
+    def tags_guest(self, ifname: str) -> bool:
+        """Return whether this process's programs are attached to a guest's interface."""
+        return all(
+            is_attached(ifname, program, self._netlink, direction)
+            for direction, program in self.of_guests.items()
+        )
 
     def seen(self) -> int:
         """Return how many packets the program has seen, at all its interfaces."""

@@ -84,7 +84,7 @@ class Agent:
             self._receiver = Receiver(self._loop, max_window=schedule.max_window)
         self._link = HostLink(interface, options.queues_at)
         self._link_meter = LinkMeter(interface)
-        self._tagger = HostTagger(interface, options.bpf, self._link)
+        self._tagger = HostTagger(interface, options.bpf, self._link, options.guests)
         self._hook = FlowHook(options.bpf)
         self._watch = FlowWatch(
             name,
@@ -218,7 +218,9 @@ class Agent:
     def _status(self) -> HostHeartbeat:
         sent = self._traffic.statistics
         received = self._receiver.statistics if self._receiver else ReceiverStatistics()
-        problems = filter(None, (self._control.fallback_reason, self._tagger.problem))
+        problems = filter(
+            None, (self._control.fallback_reason, self._tagger.problem, self._tagger.guests.problem)
+        )
         fallback_reason = "; ".join(problems)
         return HostHeartbeat(
             pid=os.getpid(),
@@ -255,6 +257,7 @@ class Agent:
             tag_burst_bytes=self._tagger.burst_bytes,
             urgent_bytes=self._tagger.urgent_bytes(),
             foreign_dscps=self._tagger.foreign(),
+            guests=len(self._tagger.guests),
             link_queues=self._link.name,
             link_problem=reason(self._link.problem),
             start_delays=tuple(sent.start_delays),

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from sluice.policy.errors import FieldError
 from sluice.policy.schema.entries import AGENT, entry
-from sluice.policy.schema.kinds import Choice, Flag, Number, Text
+from sluice.policy.schema.kinds import Choice, Flag, ListOf, Number, Text
 from sluice.runtime.lifecycle import Notifier
 from sluice.runtime.settings import Service
 from sluice.runtime.settings.kinds import (
@@ -38,6 +38,16 @@ class AgentOptions:
         Interface(),
         "Interface whose outgoing packets the agent tags. Without it, it is the interface of the default route.",
         default=None,
+    )
+    guests: tuple[str, ...] = entry(
+        ListOf(
+            Text(r"[^/\s\x00-\x1f\x7f-\x9f]{1,64}", what="an interface, or a pattern with * and ?"),
+            longest=64,
+        ),
+        "Interfaces from which packets of guests come, for example `tap*` and `vnet*` of virtual machines. The agent"
+        " tags these packets by their addresses and ports. What a guest writes into the DSCP is overwritten, except"
+        " reserved values. The flag is repeatable.",
+        default=(),
     )
     tags: str = entry(
         Choice(("packet", "socket")),
@@ -131,6 +141,7 @@ SERVICE = Service(
     examples="""\
   sluice agent --interface eth0 --web https://192.0.2.1:8443 --enrol /etc/sluice/token
   sluice agent --name h3 --interface h3-eth0 --run-dir /var/lib/sluice/h3 --web unix:/run/sluice/web.sock
+  sluice agent --interface eth0 --guests 'tap*'         tag virtual machines, too
   sluice agent --check                                  check /etc/sluice/agent.toml
 """,
 )

@@ -1,18 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tagger on the host's interface, and the setsockopt hook of the machine.
+"""The tagger on the interfaces of a host and of its guests, and the setsockopt hook of the machine.
 
 Without BPF, the host's packets leave untagged, and programs cannot declare their flows to the kernel.
 """
 
 import logging
+import socket
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
+from fnmatch import fnmatchcase
 
 from sluice.dataplane.clsact import RunCheck, skipped
 from sluice.dataplane.sockopt import SocketHook
 from sluice.dataplane.tagger import Tagger, TagSettings
-from sluice.hostagent.link import HostLink, tag_burst_bytes, traffic
+from sluice.hostagent.link import LARGEST_BYTES, HostLink, tag_burst_bytes, traffic
 from sluice.policy import tags
-from sluice.policy.errors import EnvironmentLacking
+from sluice.policy.errors import EnvironmentLacking, SluiceError
 from sluice.policy.wire.agents import ForeignDscp, HostSettings
 
 log = logging.getLogger(__name__)
@@ -35,11 +39,62 @@ def tag_settings(desired: HostSettings) -> TagSettings:
     )
 
 
+class Guests:
+    """The interfaces of guests on this host: of virtual machines, and of containers without tags of their own."""
+
+    def __init__(self, patterns: Sequence[str], own_interface: str) -> None:
+        self._patterns = patterns
+        self._own_interface = own_interface
+        self._tagged: dict[str, int] = {}
+        """Name → index of each interface whose packets are tagged."""
+        self._problems: dict[str, str] = {}
+
+    def __len__(self) -> int:
+        return len(self._tagged)
+
+    @property
+    def problem(self) -> str:
+        """Why packets of guests are not tagged; empty if they are."""
+        return "; ".join(self._problems.values())
+
+    def follow(self, tagger: Tagger, looks: bool) -> None:
+        """Tag the packets of new interfaces. `looks`: see, too, whether another program has removed the filters."""
+        present = {name: index for index, name in socket.if_nameindex() if self._is_guest(name)}
+        kept = {name for name, index in self._tagged.items() if present.get(name) == index}
+        if looks:
+            kept = {name for name in kept if tagger.tags_guest(name)}
+        before, self._problems = self._problems, {}
+        for name in sorted(present.keys() - kept):
+            try:
+                tagger.attach_guest(name)
+            except SluiceError as error:
+                self._problems[name] = f"packets of the guest at {name} are not tagged: {error}"
+                if name not in before:
+                    log.warning("%s", self._problems[name])
+            else:
+                log.info("tags the packets of the guest at %s", name)
+        self._tagged = {name: index for name, index in present.items() if name not in self._problems}
+
+    def _is_guest(self, name: str) -> bool:
+        return name != self._own_interface and any(fnmatchcase(name, pattern) for pattern in self._patterns)
+
+    def leave(self, tagger: Tagger) -> None:
+        """Remove the filters."""
+        for name in self._tagged:
+            with suppress(SluiceError):  # its guest has ended
+                tagger.detach_guest(name)
+        self._tagged, self._problems = {}, {}
+
+
 class HostTagger:
     """The tagger of one interface of the current network namespace. It also chooses queues on the host's own link."""
 
-    def __init__(self, interface: str, use_bpf: bool = True, link: HostLink | None = None) -> None:
+    def __init__(
+        self, interface: str, use_bpf: bool = True, link: HostLink | None = None, guests: Sequence[str] = ()
+    ) -> None:
+        """`guests`: patterns of the interfaces of guests."""
         self._interface = interface
+        self.guests = Guests(guests, interface)
         self._link = link or HostLink(interface, None)
         self._use_bpf = use_bpf
         self._tagger: Tagger | None = None
@@ -66,7 +121,11 @@ class HostTagger:
             self._fail(f"packets are not tagged: {lacking}")
             return
         self.attached, self.problem = True, ""
-        self.burst_bytes = tag_burst_bytes(self._interface)
+        self.burst_bytes = self._most_bytes()
+
+    def _most_bytes(self) -> int:
+        """What a guest builds is not known here, so it is what it can build."""
+        return LARGEST_BYTES if self.guests else tag_burst_bytes(self._interface)
 
     def _fail(self, problem: str) -> None:
         self.attached, self.burst_bytes = False, None
@@ -106,9 +165,10 @@ class HostTagger:
         if settings != self._set:
             self._tagger.set(settings)
             self._set = settings
+        self.guests.follow(self._tagger, looks)
         if looks:
             self._look(self._tagger)
-            self.burst_bytes = tag_burst_bytes(self._interface) if self.attached else None
+            self.burst_bytes = self._most_bytes() if self.attached else None
 
     def urgent_bytes(self) -> int:
         """Return the bytes that left under urgency tags since the tagger was attached. Reserved DSCPs are no tags."""
@@ -124,6 +184,7 @@ class HostTagger:
     def detach(self) -> None:
         """Remove the filter. A second call does nothing."""
         if self._tagger is not None:
+            self.guests.leave(self._tagger)
             self._tagger.detach(self._interface)
             self._tagger.close()
             self._tagger = None

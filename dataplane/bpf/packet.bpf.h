@@ -11,6 +11,7 @@
 #define ETH_P_IP 0x0800
 #define ETH_P_IPV6 0x86DD
 #define ETH_P_8021Q 0x8100
+#define VLAN_VID_MASK 0x0FFF
 
 /* Not TC_ACT_OK, so that filters of other programs after ours run, too. */
 #define TC_ACT_UNSPEC (-1)

@@ -30,7 +30,6 @@
 #include "port.h"
 #include "../laws/tags.gen.h"
 
-#define VLAN_VID_MASK 0x0FFF
 #define VLAN_PCP_SHIFT 13
 #define VLAN_HLEN 4
 #define TCP_FLAGS_OFFSET 13

@@ -21,16 +21,16 @@
  *   of VXLAN or Geneve                               the DSCP inside if there is one, else as the packet inside
  *   FIN of a direction that has carried no data      none: no flow ends with it
  *   UDP                                              by the sum of the payloads that the socket sent there
+ *   tagged at its guest's interface                  unchanged (guest.bpf.h)
  *   forwarded (no local socket, or that of a virtual machine's tap or of a packet socket),
  *   other protocols, TCP that is not a first fragment    unchanged
  *
  * With segmentation offload, the hook sees one large packet. All its segments get the tag of its
  * first byte.
  */
-#include "packet.bpf.h"
 #include "tag_of_flow.bpf.h"
+#include "guest.bpf.h"
 
-#define IPV6_EXTENSIONS_MAX 4
 #define DESTINATIONS_MAX 16384
 
 #define VXLAN_PORT 4789
@@ -114,78 +114,6 @@ struct {
 	__type(key, struct destination);
 	__type(value, struct sl_tag_state);
 } destinations SEC(".maps");
-
-/* The places of an IP header and of the transport header after it. */
-struct transport {
-	__u32 ip_offset;
-	__u32 offset;
-	__be16 ethertype;
-	__u8 protocol;
-	__u8 later_fragment; /* there is no transport header here, only payload */
-};
-
-static __always_inline int ipv4_transport(struct __sk_buff *skb, struct transport *t)
-{
-	struct iphdr ip;
-	int err = bpf_skb_load_bytes(skb, t->ip_offset, &ip, sizeof(ip));
-
-	if (err)
-		return err;
-	t->offset = t->ip_offset + ip.ihl * 4;
-	t->protocol = ip.protocol;
-	t->later_fragment = (bpf_ntohs(ip.frag_off) & IPV4_FRAGMENT_OFFSET) != 0;
-	return 0;
-}
-
-/* Skip an extension header. 1 if there was one and `t` is after it; 0 if `t` is at the transport. */
-static __always_inline int ipv6_skip_extension(struct __sk_buff *skb, struct transport *t)
-{
-	/* Other headers begin alike: next header, then the length in 8 octets after the first 8. */
-	struct frag_hdr fragment;
-	int err;
-
-	if (t->protocol != IPPROTO_HOPOPTS && t->protocol != IPPROTO_ROUTING && t->protocol != IPPROTO_DSTOPTS &&
-	    t->protocol != IPPROTO_FRAGMENT)
-		return 0;
-	err = bpf_skb_load_bytes(skb, t->offset, &fragment, sizeof(fragment));
-	if (err)
-		return err;
-	if (t->protocol == IPPROTO_FRAGMENT) {
-		t->later_fragment = (bpf_ntohs(fragment.frag_off) & ~7) != 0;
-		t->offset += sizeof(fragment);
-	} else {
-		t->offset += (fragment.reserved + 1) * 8;
-	}
-	t->protocol = fragment.nexthdr;
-	return 1;
-}
-
-static __always_inline int ipv6_transport(struct __sk_buff *skb, struct transport *t)
-{
-	__u8 next_header;
-	int i, err = bpf_skb_load_bytes(skb, t->ip_offset + offsetof(struct ipv6hdr, nexthdr), &next_header, 1);
-
-	if (err)
-		return err;
-	t->offset = t->ip_offset + sizeof(struct ipv6hdr);
-	t->protocol = next_header;
-	t->later_fragment = 0;
-#pragma unroll /* Linux 6.1 refuses a loop whose end is no jump */
-	for (i = 0; i < IPV6_EXTENSIONS_MAX && !t->later_fragment; i++) {
-		err = ipv6_skip_extension(skb, t);
-		if (err <= 0)
-			return err;
-	}
-	return 0;
-}
-
-/* Fill `t`, whose ip_offset and ethertype are known. A function of its own, because three places call it. */
-static __noinline int find_transport(struct __sk_buff *skb, struct transport *t)
-{
-	if (t->ethertype == bpf_htons(ETH_P_IP))
-		return ipv4_transport(skb, t);
-	return t->ethertype == bpf_htons(ETH_P_IPV6) ? ipv6_transport(skb, t) : -EPROTONOSUPPORT;
-}
 
 /* Where the Ethernet frame inside a datagram of VXLAN (RFC 7348) or Geneve (RFC 8926) begins; 0 if it is none. */
 static __always_inline __u32 tunnelled_frame(struct __sk_buff *skb, const struct transport *t)
@@ -445,16 +373,20 @@ static __always_inline int is_cookie(struct __sk_buff *skb)
 	       !bpf_skb_load_bytes(skb, t.offset, &tcp, sizeof(tcp)) && tcp.syn && tcp.ack;
 }
 
-/*
- * If the policy acts on this host, write the tag, or the one that stands for it if it is reserved. Return the DSCP with
- * which the packet leaves.
- */
+/* The DSCP for this tag, or for the one that stands for it if it is reserved; TAG_NONE if the policy does not act. */
+static __always_inline __u32 tag_written(__u32 tag)
+{
+	const struct tag_written *w = bpf_map_lookup_elem(&written, &tag);
+
+	return w ? w->as : TAG_NONE;
+}
+
+/* If there is a tag and the policy acts on this host, write it. Return the DSCP with which the packet leaves. */
 static __always_inline __u32 write_tag(struct __sk_buff *skb, __u8 tos, int tag)
 {
-	__u32 key = tag;
-	const struct tag_written *w = tag > 0 ? bpf_map_lookup_elem(&written, &key) : NULL;
+	__u32 as = tag > 0 ? tag_written(tag) : TAG_NONE;
 
-	return w && w->as != TAG_NONE && !ip_set_dscp(skb, tos, w->as) ? w->as : tos >> DSCP_SHIFT;
+	return as != TAG_NONE && !ip_set_dscp(skb, tos, as) ? as : tos >> DSCP_SHIFT;
 }
 
 /*
@@ -465,11 +397,12 @@ static __always_inline __u32 tag(struct __sk_buff *skb, __u8 tos)
 {
 	struct bpf_sock *sk = ip_socket(skb), *full = sk ? bpf_sk_fullsock(sk) : NULL;
 	__u32 before = tos >> DSCP_SHIFT, dscp = before;
-	int keeps = before && is_reserved(before), is_local = sk || is_cookie(skb);
+	int keeps = before && is_reserved(before), is_guest = skb->tc_index == OF_GUEST;
+	int is_local = is_guest || sk || is_cookie(skb);
 
-	if (is_local && !keeps)
+	if (is_local && !is_guest && !keeps)
 		dscp = write_tag(skb, tos, sk ? packet_tag(skb, full) : SL_TAG_ATTAINED_FIRST);
-	if (before && (keeps || !is_local || before != dscp))
+	if (before && !is_guest && (keeps || !is_local || before != dscp))
 		note_foreign(before, is_local, full);
 	if (is_local)
 		count(skb, dscp);
@@ -496,6 +429,53 @@ int sluice_tag(struct __sk_buff *skb)
 		(*packets)++;
 	if (tos >= 0)
 		choose_queue(skb, tag(skb, tos));
+	return TC_ACT_UNSPEC;
+}
+
+/* Note a DSCP that a guest has written. */
+static __always_inline void note_guest(__u32 dscp, const struct guest_key *key)
+{
+	struct tag_foreign *f = dscp ? bpf_map_lookup_elem(&foreign, &dscp) : NULL;
+
+	if (!f)
+		return;
+	f->seen++;
+	f->protocol = key->protocol;
+	f->src_port = bpf_ntohs(key->guest_port);
+	f->dst_port = bpf_ntohs(key->other_port);
+}
+
+/* At the ingress of a guest's interface. */
+SEC("tc")
+int sluice_guest(struct __sk_buff *skb)
+{
+	int tos = is_ip(skb) ? ip_tos(skb) : -1, tag;
+	struct guest_key key = {};
+	__u32 before, dscp = 0;
+
+	if (tos < 0)
+		return TC_ACT_UNSPEC;
+	skb->tc_index = OF_GUEST;
+	before = tos >> DSCP_SHIFT;
+	tag = guest_tag(skb, &key, current_settings().idle_gap_ns);
+	if (before && is_reserved(before)) {
+		note_guest(before, &key);
+		return TC_ACT_UNSPEC;
+	}
+	if (tag > 0)
+		dscp = tag_written(tag);
+	if (dscp == TAG_NONE)
+		return TC_ACT_UNSPEC;
+	note_guest(before, &key);
+	ip_set_dscp(skb, tos, dscp);
+	return TC_ACT_UNSPEC;
+}
+
+/* At the egress of a guest's interface. */
+SEC("tc")
+int sluice_acks(struct __sk_buff *skb)
+{
+	note_acknowledged(skb);
 	return TC_ACT_UNSPEC;
 }
 

@@ -99,9 +99,12 @@ class ForeignDscp:
     """A DSCP that packets of a host had before the tagger."""
 
     dscp: int = entry(Whole(1, DSCPS - 1), "The DSCP.")
-    overwritten: int = entry(_USES, "Packets of local sockets. TCP and UDP get a tag instead.")
+    overwritten: int = entry(
+        _USES, "Packets of local sockets and of guests that this host tags. TCP and UDP get a tag instead."
+    )
     forwarded: int = entry(
-        _USES, "Packets without a local socket, mostly of containers and virtual machines. They keep it."
+        _USES,
+        "Packets of others, mostly of containers and virtual machines that are no guests of the agent. They keep it.",
     )
     protocol: int = entry(Whole(0, 255), "IP protocol of a recent local packet; 0 for none.")
     src_port: int = entry(_PORT, "Its source port; 0 for none.")
@@ -324,6 +327,7 @@ class HostHeartbeat:
     foreign_dscps: tuple[ForeignDscp, ...] = entry(
         ListOf(TableOf(ForeignDscp), longest=DSCPS), "DSCPs that others use on this host.", default=()
     )
+    guests: int = entry(_COUNT, "Interfaces of guests whose packets the host tags.", default=0)
     records_dropped: int = entry(
         _COUNT, "Flow records that were lost because neither disk nor memory had room.", default=0
     )

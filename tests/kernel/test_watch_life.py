@@ -4,7 +4,6 @@
 import ctypes
 import os
 import socket
-import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -18,7 +17,7 @@ from tests.kernel.conftest import V4, Pair
 from tests.kernel.controls import DEADLINE, declare
 from tests.kernel.lab import dial, listen, receive, send_and_receive
 from tests.kernel.objects import map_exists, maps_of, program_exists, programs_of
-from tests.kernel.watching import RESET_ON_CLOSE, WatchOf, close_in_order, ended
+from tests.kernel.watching import RESET_ON_CLOSE, WatchOf, close_in_order, ended, wait_acknowledged
 
 
 def test_many_short_connections__none_is_missed(pair: Pair, watch: Watch) -> None:
@@ -39,13 +38,6 @@ def test_many_short_connections__none_is_missed(pair: Pair, watch: Watch) -> Non
     assert sorted(c.sent_bytes for c in found) == list(range(1, count + 1))
     assert len({c.cookie for c in found}) == count
     assert watch.losses() == type(watch.losses())(0, 0)
-
-
-def wait_acknowledged(sock: socket.socket) -> None:
-    """Wait until no data is in flight (tcpi_unacked of TCP_INFO)."""
-    offset = 24
-    while struct.unpack_from("@I", sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104), offset)[0]:
-        pass
 
 
 def test_flows_that_are_acknowledged_together__are_reported_in_order(

@@ -61,6 +61,13 @@ def sockets_closed(ns: Namespace) -> None:
     wait_until(lambda: not ns.run("ss", "-Htn").strip(), "all connections have ended")
 
 
+def wait_acknowledged(sock: socket.socket) -> None:
+    """Wait until no data is in flight (tcpi_unacked of TCP_INFO)."""
+    offset = 24
+    while struct.unpack_from("@I", sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104), offset)[0]:
+        pass
+
+
 def close_in_order(client: socket.socket, server: socket.socket) -> None:
     client.close()
     assert server.recv(1) == b""

@@ -80,12 +80,12 @@ export interface components {
             dscp: number;
             /**
              * Overwritten
-             * @description Packets of local sockets. TCP and UDP get a tag instead.
+             * @description Packets of local sockets and of guests that this host tags. TCP and UDP get a tag instead.
              */
             overwritten: number;
             /**
              * Forwarded
-             * @description Packets without a local socket, mostly of containers and virtual machines. They keep it.
+             * @description Packets of others, mostly of containers and virtual machines that are no guests of the agent. They keep it.
              */
             forwarded: number;
             /**
@@ -281,6 +281,11 @@ export interface components {
              * @description DSCPs that others use on this host.
              */
             foreign_dscps: components["schemas"]["ForeignDscp"][];
+            /**
+             * Guests
+             * @description Interfaces of guests whose packets the host tags.
+             */
+            guests: number;
             /**
              * Records Dropped
              * @description Flow records that were lost because neither disk nor memory had room.

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
+/* The way from an IP header to the transport header, over options and extension headers. */
+#ifndef SLUICE_TRANSPORT_BPF_H
+#define SLUICE_TRANSPORT_BPF_H
+
+#include "packet.bpf.h"
+
+#define IPV6_EXTENSIONS_MAX 4
+
+/* The places of an IP header and of the transport header after it. */
+struct transport {
+	__u32 ip_offset;
+	__u32 offset;
+	__be16 ethertype;
+	__u8 protocol;
+	__u8 later_fragment; /* there is no transport header here, only payload */
+};
+
+static __always_inline int ipv4_transport(struct __sk_buff *skb, struct transport *t)
+{
+	struct iphdr ip;
+	int err = bpf_skb_load_bytes(skb, t->ip_offset, &ip, sizeof(ip));
+
+	if (err)
+		return err;
+	t->offset = t->ip_offset + ip.ihl * 4;
+	t->protocol = ip.protocol;
+	t->later_fragment = (bpf_ntohs(ip.frag_off) & IPV4_FRAGMENT_OFFSET) != 0;
+	return 0;
+}
+
+/* Skip an extension header. 1 if there was one and `t` is after it; 0 if `t` is at the transport. */
+static __always_inline int ipv6_skip_extension(struct __sk_buff *skb, struct transport *t)
+{
+	/* Other headers begin alike: next header, then the length in 8 octets after the first 8. */
+	struct frag_hdr fragment;
+	int err;
+
+	if (t->protocol != IPPROTO_HOPOPTS && t->protocol != IPPROTO_ROUTING && t->protocol != IPPROTO_DSTOPTS &&
+	    t->protocol != IPPROTO_FRAGMENT)
+		return 0;
+	err = bpf_skb_load_bytes(skb, t->offset, &fragment, sizeof(fragment));
+	if (err)
+		return err;
+	if (t->protocol == IPPROTO_FRAGMENT) {
+		t->later_fragment = (bpf_ntohs(fragment.frag_off) & ~7) != 0;
+		t->offset += sizeof(fragment);
+	} else {
+		t->offset += (fragment.reserved + 1) * 8;
+	}
+	t->protocol = fragment.nexthdr;
+	return 1;
+}
+
+static __always_inline int ipv6_transport(struct __sk_buff *skb, struct transport *t)
+{
+	__u8 next_header;
+	int i, err = bpf_skb_load_bytes(skb, t->ip_offset + offsetof(struct ipv6hdr, nexthdr), &next_header, 1);
+
+	if (err)
+		return err;
+	t->offset = t->ip_offset + sizeof(struct ipv6hdr);
+	t->protocol = next_header;
+	t->later_fragment = 0;
+#pragma unroll /* Linux 6.1 refuses a loop whose end is no jump */
+	for (i = 0; i < IPV6_EXTENSIONS_MAX && !t->later_fragment; i++) {
+		err = ipv6_skip_extension(skb, t);
+		if (err <= 0)
+			return err;
+	}
+	return 0;
+}
+
+/* Fill `t`, whose ip_offset and ethertype are known. A function of its own, because several places call it. */
+static __noinline int find_transport(struct __sk_buff *skb, struct transport *t)
+{
+	if (t->ethertype == bpf_htons(ETH_P_IP))
+		return ipv4_transport(skb, t);
+	return t->ethertype == bpf_htons(ETH_P_IPV6) ? ipv6_transport(skb, t) : -EPROTONOSUPPORT;
+}
+
+#endif
