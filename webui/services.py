@@ -128,7 +128,8 @@ class Live:
 
     def _run(self) -> None:
         while not self.stopping.is_set():
-            began = time.monotonic()
+            # Before the picture, so that a host that is demoted while clients get it is not missed.
+            began, before = time.monotonic(), self._demoted()
             frame, events = self._look()
             with self._condition:
                 self._tick += 1
@@ -140,7 +141,7 @@ class Live:
                     self._thread = None
                     return
             # Wait for the next second, or until a host is demoted or restored: clients get that at once.
-            until, before = began + INTERVAL_S, self._demoted()
+            until = began + INTERVAL_S
             while not self.stopping.wait(min(GLANCE_S, max(0.05, until - time.monotonic()))):
                 if time.monotonic() >= until or self._demoted() != before:
                     break

@@ -200,6 +200,7 @@ def test_bench__measures_each_program(namespaces: list[Namespace], monkeypatch: 
     assert [cost.program for cost in costs] == [
         "tag",
         "tag and queue",
+        "tag of a guest",
         "tag, left to sockets",
         "a socket's tag",
         "port",

@@ -6,10 +6,10 @@ import threading
 from typing import Any
 
 import pytest
+from flask import Flask
 from sqlalchemy import Engine
 
 from sluice.policy.schema.desired import Policy
-from sluice.runtime.wait import wait_until
 from sluice.store import desired
 from sluice.store.desired import current_policy, current_version, policy_changes, put_policy, put_topology
 from sluice.store.observed import Sanction, lift_sanctions, put_sanction
@@ -120,11 +120,17 @@ def test_sanctions_and_metrics__who_is_demoted_now(client: Client, engine: Engin
 
 
 def test_events__a_sanction_does_not_wait_for_the_next_snapshot(
-    client: Client, engine: Engine, monkeypatch: pytest.MonkeyPatch
+    app: Flask, client: Client, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Snapshots arrive at an interval. A snapshot that names another host arrives at once."""
-    monkeypatch.setattr(services, "INTERVAL_S", 300.0)
-    seen = []
+    """Snapshots arrive at an interval. One that names another host arrives at once, also if it follows another."""
+    monkeypatch.setattr(services, "INTERVAL_S", 3600.0)
+    seen: list[object] = []
+    put: list[Sanction] = []
+
+    def put_once() -> None:
+        if not put:
+            put.append(SANCTION)
+            put_sanction(engine, SANCTION)
 
     def follow() -> None:
         for chunk in client.get("/api/v1/events?count=2", buffered=False).iter_encoded():
@@ -132,9 +138,9 @@ def test_events__a_sanction_does_not_wait_for_the_next_snapshot(
                 if line.startswith("data: ") and '"sanctions"' in line:
                     seen.append(json.loads(line[6:])["sanctions"])
 
-    follower = threading.Thread(target=follow)
+    shared: services.Services = app.extensions[services.EXTENSION]
+    shared.live.call_at_ticks(put_once)
+    follower = threading.Thread(target=follow, daemon=True)
     follower.start()
-    wait_until(lambda: seen, "the first snapshot")
-    put_sanction(engine, SANCTION)
-    follower.join(60)
+    follower.join(300)
     assert seen == [[], [vars(SANCTION)]]
