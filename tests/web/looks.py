@@ -28,10 +28,12 @@ _CUT = """(scope) => [...document.querySelectorAll(`${scope || 'body'} *`)].filt
     return element.scrollWidth > element.clientWidth + 1 && !element.closest('[title]:not([title=""])');
 }).map(({tagName, id, className, textContent}) => `cut: ${tagName} ${id} ${className}: ${textContent.trim()}`)"""
 
-# The skip link is out of sight until it has the focus, so each control gets it. A radio button of no size is drawn by
+# The skip link is out of sight until it has the focus, so each control gets it. Lists are at their ends before, so that
+# the focus scrolls them back, up to their headers. A radio button of no size is drawn by
 # its label. Links of the network cross each other, so the point in their middle may be another's.
 _OUT_OF_REACH = """(scope) => {
-    const missed = [];
+    const missed = [], lists = document.querySelectorAll('.rows');
+    for (const list of lists) list.scrollTop = list.scrollHeight;
     const controls = 'a[href], button, input, select, textarea, summary, [tabindex]';
     for (const control of document.querySelectorAll(controls.split(', ').map((c) => `${scope} ${c}`).join(', '))) {
         if (!control.checkVisibility() || control.closest('svg') || control.disabled || control.tabIndex < 0) continue;
@@ -48,6 +50,7 @@ _OUT_OF_REACH = """(scope) => {
     }
     document.activeElement.blur();
     scrollTo(0, 0);
+    for (const list of lists) list.scrollTop = 0;
     return missed;
 }"""
 
@@ -83,20 +86,7 @@ def findings(page: Page, scope: str = "", *only: str) -> list[str]:
 
 
 def defects(page: Page, scope: str = "") -> list[str]:
-    """Return the cut texts, the controls out of reach, and whether the page is wider than its window.
-
-    A list draws the rows in view a frame after it has scrolled, as it does when one gets the focus. So what is found
-    counts if it is found again two frames later.
-    """
-    found = _defects(page, scope)
-    if not found:
-        return []
-    page.evaluate("new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))")
-    again = _defects(page, scope)
-    return [text for text in found if text in again]
-
-
-def _defects(page: Page, scope: str) -> list[str]:
+    """Return the cut texts, the controls out of reach, and whether the page is wider than its window."""
     found = _texts(page.evaluate(_CUT, scope)) + _texts(page.evaluate(_OUT_OF_REACH, scope))
     width, room = page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
     return [*found, *([f"the page is {width} px wide in a window of {room} px"] if width > room else [])]

@@ -140,7 +140,7 @@ class Live:
 
     def stop(self) -> None:
         self._stopped.set()
-        self._thread.join(60)
+        self._thread.join(300)
         self.peers[-1].close()
 
 

@@ -191,7 +191,7 @@ def test_an_error_ends_the_agent_and_is_kept(web: FakeWeb, tmp_path: Path) -> No
 
     bench = Bench(web, tmp_path, broken)
     bench.reporter.start()
-    bench.reporter.join(60)
+    bench.reporter.join(300)
     assert isinstance(bench.reporter.error, RuntimeError)
     assert bench.failures == 1
 

@@ -104,7 +104,7 @@ def peer(behaviour: Callable[[socket.socket], object]) -> Iterator[int]:
         thread.start()
         yield server.getsockname()[1]
         server.shutdown(socket.SHUT_RDWR)
-        thread.join(60)
+        thread.join(300)
 
 
 @pytest.mark.parametrize("persistent", [False, True])

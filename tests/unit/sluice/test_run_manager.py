@@ -68,7 +68,7 @@ def served(tmp_path: Path, program: list[str]) -> Iterator[RunManager]:
     thread.start()
     yield manager
     ended.set()
-    thread.join(60)
+    thread.join(300)
     assert not thread.is_alive()
 
 

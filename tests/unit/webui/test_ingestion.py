@@ -43,7 +43,7 @@ def test_add__deliveries_that_arrive_at_one_moment_are_all_kept(engine: Engine) 
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(300)
     assert sorted(added.new for added in results.values()) == [3, 3, 3, 3, 3, 4]
     assert not any(added.conflicts for added in results.values())
     assert len(all_flows(engine)) == 19
@@ -70,7 +70,7 @@ def test_alone__on_postgresql_a_delivery_waits_for_no_other_task(engine: Engine)
         done.start()
         done.join(20 if engine.dialect.name == "postgresql" else 0.2)
         assert done.is_alive() == (engine.dialect.name == "sqlite")
-    done.join(60)
+    done.join(300)
     assert len(all_flows(engine)) == 1
 
 
@@ -235,7 +235,7 @@ def test_add__what_came_while_another_was_written_is_written_together(
         wait_until(partial(_has_waiting, beats, number), "the heartbeat waits")
     go.set()
     for thread in threads:
-        thread.join(60)
+        thread.join(300)
     assert written == [["a"], ["b", "c"]]
     assert outcomes["a"] == Outcome(True, 0)
     assert all(isinstance(outcomes[name], OperationalError) == fails for name in "bc")
