@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
 /*
- * Tags of a guest: a virtual machine, or a container without tags of its own. This host sees its packets, but not its
- * sockets. So the state of a flow is found by the five addresses and ports of its packets, at the interface (a tap, or
- * this side of a veth pair) from which they come.
+ * Tags of a guest, for example a virtual machine. This host sees its packets, but not its sockets. So the program finds
+ * the state of a flow by addresses and ports, at the interface (for example a tap) from which the packets come.
  *
  *   SYN, SYN-ACK                     begin a connection
  *   a segment of a connection        by sequence numbers, as for sockets (laws/tag.h)
- *   … whose SYN was never seen, or   as of a flow that has sent TAG_UNKNOWN_BYTES, until it has been idle. Its FIN
- *     whose state gave way to others     ends no flow whose size anyone knows, and is untagged.
+ *   … whose SYN was never seen, or   the last, until the flow has been idle. Its FIN is untagged, because no one
+ *     whose state gave way to others     knows the size of the flow that it ends.
  *   UDP                              by the sum of the payloads. A datagram without state begins a flow.
  *   a reserved DSCP                  stays
  *   all else                         DSCP 0: what a guest wrote there is no tag
@@ -24,8 +23,6 @@
 #define GUEST_FLOWS_MAX 65536
 /* In tc_index: a packet that the program of a guest's interface has seen. Devices and routes keep it. */
 #define OF_GUEST 0x51C0
-/* More than the greatest edge, so the last tag. */
-#define TAG_UNKNOWN_BYTES (1ULL << 31)
 
 struct guest_key {
 	__u32 ifindex;
@@ -40,7 +37,6 @@ struct guest_key {
 
 struct guest_flow {
 	struct sl_tag_state tag;
-	__u64 unknown_start; /* the flow's start while its size is unknown; 0: the state began with the connection */
 	__u32 acked_seq;
 	__u32 padding;
 };
@@ -69,26 +65,17 @@ static __always_inline __u32 ip_end(struct __sk_buff *skb)
 static __always_inline int guest_key_of(struct __sk_buff *skb, const struct transport *t, int from_guest,
 					struct guest_key *key)
 {
-	int is_ipv4 = t->ethertype == bpf_htons(ETH_P_IP), err;
-	__u32 source = is_ipv4 ? offsetof(struct iphdr, saddr) : offsetof(struct ipv6hdr, saddr);
-	__u32 length = is_ipv4 ? 4 : 16;
-	__be16 ports[2] = {};
-	__be32 *first = from_guest ? key->guest : key->other, *second = from_guest ? key->other : key->guest;
+	__be16 ports[2] = {}; /* source, destination */
+	int err = load_address(skb, t, from_guest, key->guest);
 
+	err = err ?: load_address(skb, t, !from_guest, key->other);
+	if (!err && !t->later_fragment)
+		err = bpf_skb_load_bytes(skb, t->offset, ports, sizeof(ports));
 	key->ifindex = skb->ifindex;
 	key->vlan = skb->vlan_present ? skb->vlan_tci & VLAN_VID_MASK : 0;
 	key->protocol = t->protocol;
-	if (is_ipv4) {
-		err = bpf_skb_load_bytes(skb, t->ip_offset + source, first, 4);
-		err = err ?: bpf_skb_load_bytes(skb, t->ip_offset + source + length, second, 4);
-	} else {
-		err = bpf_skb_load_bytes(skb, t->ip_offset + source, first, 16);
-		err = err ?: bpf_skb_load_bytes(skb, t->ip_offset + source + length, second, 16);
-	}
-	if (!err && !t->later_fragment)
-		err = bpf_skb_load_bytes(skb, t->offset, ports, sizeof(ports));
-	key->guest_port = ports[from_guest ? 0 : 1];
-	key->other_port = ports[from_guest ? 1 : 0];
+	key->guest_port = ports[!from_guest];
+	key->other_port = ports[from_guest];
 	return err;
 }
 
@@ -114,12 +101,9 @@ static __always_inline int guest_tcp_tag(struct __sk_buff *skb, const struct tra
 	data_bytes = end > headers ? end - headers : 0;
 	seq = bpf_ntohl(tcp.seq) + tcp.syn;
 	if (tcp.syn || (!flow && data_bytes)) {
-		fresh.tag.start = fresh.tag.end = SL_TAG_ORIGIN + seq;
 		fresh.acked_seq = seq;
-		if (!tcp.syn) {
-			fresh.unknown_start = fresh.tag.start -= TAG_UNKNOWN_BYTES;
-			fresh.tag.last_data_ns = now_ns; /* so that it does not count as idle */
-		}
+		if (!tcp.syn)
+			sl_tag_unseen(&fresh.tag, seq, now_ns);
 		flow = guest_flow_from(key, &fresh);
 	}
 	if (tcp.syn && !data_bytes)
@@ -127,7 +111,7 @@ static __always_inline int guest_tcp_tag(struct __sk_buff *skb, const struct tra
 	if (!flow)
 		return tcp.fin ? SL_TAG_UNTAGGED : SL_TAG_ATTAINED_LAST;
 	attained = sl_tag_segment(&flow->tag, seq, data_bytes, flow->acked_seq, now_ns, gap_ns);
-	if (tcp.fin && (!sl_tag_carried_data(&flow->tag) || flow->tag.start == flow->unknown_start))
+	if (tcp.fin && (!sl_tag_carried_data(&flow->tag) || sl_tag_is_unseen(&flow->tag)))
 		return SL_TAG_UNTAGGED;
 	return sl_attained_tag(attained);
 }
@@ -153,8 +137,10 @@ static __always_inline int guest_tag(struct __sk_buff *skb, struct guest_key *ke
 	struct transport t = {.ip_offset = ETH_HLEN, .ethertype = skb->protocol};
 	int tag = SL_TAG_UNTAGGED;
 
-	if (find_transport(skb, &t) || (t.protocol != IPPROTO_TCP && t.protocol != IPPROTO_UDP) ||
-	    guest_key_of(skb, &t, 1, key))
+	if (find_transport(skb, &t))
+		return SL_TAG_UNTAGGED;
+	key->protocol = t.protocol;
+	if ((t.protocol != IPPROTO_TCP && t.protocol != IPPROTO_UDP) || guest_key_of(skb, &t, 1, key))
 		return SL_TAG_UNTAGGED;
 	if (t.protocol == IPPROTO_UDP)
 		tag = guest_udp_tag(skb, &t, key, gap_ns);

@@ -21,7 +21,7 @@
  *   of VXLAN or Geneve                               the DSCP inside if there is one, else as the packet inside
  *   FIN of a direction that has carried no data      none: no flow ends with it
  *   UDP                                              by the sum of the payloads that the socket sent there
- *   tagged at its guest's interface                  unchanged (guest.bpf.h)
+ *   tagged at its guest's interface                  unchanged (guest.bpf.h), but in a tunnel as above
  *   forwarded (no local socket, or that of a virtual machine's tap or of a packet socket),
  *   other protocols, TCP that is not a first fragment    unchanged
  *
@@ -222,14 +222,9 @@ static __always_inline int tcp_tag(struct __sk_buff *skb, const struct transport
 /* Fill the destination of a packet of a socket. */
 static __always_inline int find_destination(struct __sk_buff *skb, const struct transport *t, struct destination *to)
 {
-	int is_ipv4 = t->ethertype == bpf_htons(ETH_P_IP);
+	int err = load_address(skb, t, 0, to->address);
 	__be16 port = 0;
-	int err;
 
-	if (is_ipv4)
-		err = bpf_skb_load_bytes(skb, t->ip_offset + offsetof(struct iphdr, daddr), to->address, 4);
-	else
-		err = bpf_skb_load_bytes(skb, t->ip_offset + offsetof(struct ipv6hdr, daddr), to->address, 16);
 	if (!err && !t->later_fragment)
 		err = bpf_skb_load_bytes(skb, t->offset + offsetof(struct udphdr, dest), &port, sizeof(port));
 	to->port = port;
@@ -295,8 +290,11 @@ static __always_inline int enter_tunnel(struct __sk_buff *skb, __u32 frame, stru
 	return tos < 0 ? tos : tos >> DSCP_SHIFT;
 }
 
-/* Tag of the packet; zero or a negative number if the packet must stay unchanged. */
-static __always_inline int packet_tag(struct __sk_buff *skb, struct bpf_sock *full)
+/*
+ * Tag of the packet; zero or a negative number if the packet must stay unchanged. That of a guest is tagged, but not the
+ * tunnel's packet around it.
+ */
+static __always_inline int packet_tag(struct __sk_buff *skb, struct bpf_sock *full, int is_guest)
 {
 	struct transport t = {.ip_offset = ETH_HLEN, .ethertype = skb->protocol};
 	int inner, err = find_transport(skb, &t);
@@ -310,6 +308,8 @@ static __always_inline int packet_tag(struct __sk_buff *skb, struct bpf_sock *fu
 		if (inner)
 			return inner < 0 || is_reserved(inner) ? -EPROTONOSUPPORT : inner;
 	}
+	if (is_guest)
+		return SL_TAG_UNTAGGED;
 	if (t.protocol == IPPROTO_TCP && !t.later_fragment)
 		return tcp_tag(skb, &t, full);
 	if (t.protocol == IPPROTO_UDP)
@@ -398,10 +398,10 @@ static __always_inline __u32 tag(struct __sk_buff *skb, __u8 tos)
 	struct bpf_sock *sk = ip_socket(skb), *full = sk ? bpf_sk_fullsock(sk) : NULL;
 	__u32 before = tos >> DSCP_SHIFT, dscp = before;
 	int keeps = before && is_reserved(before), is_guest = skb->tc_index == OF_GUEST;
-	int is_local = is_guest || sk || is_cookie(skb);
+	int has_tag = is_guest || sk, is_local = has_tag || is_cookie(skb);
 
-	if (is_local && !is_guest && !keeps)
-		dscp = write_tag(skb, tos, sk ? packet_tag(skb, full) : SL_TAG_ATTAINED_FIRST);
+	if (is_local && !keeps)
+		dscp = write_tag(skb, tos, has_tag ? packet_tag(skb, full, is_guest) : SL_TAG_ATTAINED_FIRST);
 	if (before && !is_guest && (keeps || !is_local || before != dscp))
 		note_foreign(before, is_local, full);
 	if (is_local)

@@ -79,4 +79,17 @@ static __noinline int find_transport(struct __sk_buff *skb, struct transport *t)
 	return t->ethertype == bpf_htons(ETH_P_IPV6) ? ipv6_transport(skb, t) : -EPROTONOSUPPORT;
 }
 
+/* Load the source or destination address. One of IPv4 fills the first word. */
+static __always_inline int load_address(struct __sk_buff *skb, const struct transport *t, int is_source, __be32 *to)
+{
+	if (t->ethertype == bpf_htons(ETH_P_IP))
+		return bpf_skb_load_bytes(
+			skb,
+			t->ip_offset + (is_source ? offsetof(struct iphdr, saddr) : offsetof(struct iphdr, daddr)),
+			to, 4);
+	return bpf_skb_load_bytes(
+		skb, t->ip_offset + (is_source ? offsetof(struct ipv6hdr, saddr) : offsetof(struct ipv6hdr, daddr)),
+		to, 16);
+}
+
 #endif

@@ -133,6 +133,19 @@ SL_LAW sl_u64 sl_tag_segment(struct sl_tag_state *s, sl_u32 seq, sl_u32 data_byt
 	return from > s->start ? from - s->start : 0;
 }
 
+/* The state of a flow whose beginning was not seen. It counts as larger than every edge until it has been idle. */
+SL_LAW void sl_tag_unseen(struct sl_tag_state *s, sl_u32 seq, sl_u64 now_ns)
+{
+	s->start = seq; /* below SL_TAG_ORIGIN, as no other flow's */
+	s->end = SL_TAG_ORIGIN + seq;
+	s->last_data_ns = now_ns;
+}
+
+SL_LAW int sl_tag_is_unseen(const struct sl_tag_state *s)
+{
+	return s->end && s->start < SL_TAG_ORIGIN;
+}
+
 /*
  * Return the bytes that the flow had sent before the data that follows, for a socket that carries its tag itself.
  * sent_bytes: of the connection, until now. is_acked: all of them are acknowledged. A retransmission has the tag of new

@@ -87,6 +87,33 @@ def ones_complement_sum(data: bytes) -> int:
     return total
 
 
+def data_of(packets: list[Packet]) -> list[Packet]:
+    return [packet for packet in packets if packet.data_bytes]
+
+
+def tcp_frame(
+    to_mac: bytes,
+    source: str,
+    destination: str,
+    ports: tuple[int, int],
+    *,
+    seq: int = 7,
+    flags: int = ACK,
+    data_bytes: int = 100,
+    dscp: int = 0,
+    vlan: int = 0,
+) -> bytes:
+    """Return a frame with a TCP segment over IPv4, with its checksums. No tag of a VLAN without `vlan`."""
+    ends = socket.inet_aton(source) + socket.inet_aton(destination)
+    tcp = struct.pack("!HHIIBBHHH", *ports, seq, 9, 5 << 4, flags, 500, 0, 0) + bytes(data_bytes)
+    pseudo = ends + struct.pack("!HH", socket.IPPROTO_TCP, len(tcp))
+    tcp = tcp[:16] + struct.pack("!H", 0xFFFF ^ ones_complement_sum(pseudo + tcp)) + tcp[18:]
+    before = struct.pack("!BBHHHBB", 0x45, dscp << 2, 20 + len(tcp), 0, 0, 64, socket.IPPROTO_TCP)
+    header = before + struct.pack("!H", 0xFFFF ^ ones_complement_sum(before + ends)) + ends
+    tag = struct.pack("!HH", 0x8100, vlan) if vlan else b""
+    return to_mac + bytes.fromhex("020000000077") + tag + b"\x08\x00" + header + tcp
+
+
 def parse(frame: bytes) -> Packet | None:
     """Return the packet of a frame, None if it is not TCP or UDP directly over IPv4 or IPv6."""
     kind, ip = struct.unpack_from("!H", frame, 12)[0], frame[14:]

@@ -10,14 +10,19 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import fcntl
 import os
 import socket
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 
 from sluice.runtime.command import run
 
 CLONE_NEWNET = 0x40000000
+TUNSETIFF, TUNSETOFFLOAD = 0x400454CA, 0x400454D0  # include/uapi/linux/if_tun.h
+IFF_TAP, IFF_NO_PI, IFF_VNET_HDR = 0x0002, 0x1000, 0x4000
+CHECKSUMS_AND_SEGMENTS = 0b111
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -74,6 +79,28 @@ def connect(a: Namespace, a_name: str, b: Namespace, b_name: str) -> None:
         ns.run("ethtool", "-K", name, "tx", "off", "tso", "off", "gso", "off", "gro", "off")
         ns.sysctl(f"net.ipv6.conf.{name}.accept_dad", 0)
         ns.run("ip", "link", "set", "dev", name, "gso_max_segs", "1", "up")
+
+
+def tap(ns: Namespace, ifname: str, *, offload: bool = False) -> int:
+    """Make a tap device, as for a virtual machine, and return the file that the machine's frames are written to.
+
+    `offload`: each frame has a header of virtio, and may be as long as TCP makes it.
+    """
+    with ns:
+        fd = os.open("/dev/net/tun", os.O_RDWR)
+        flags = IFF_TAP | IFF_NO_PI | (IFF_VNET_HDR if offload else 0)
+        fcntl.ioctl(fd, TUNSETIFF, struct.pack("=16sH22x", ifname.encode(), flags))
+        if offload:
+            fcntl.ioctl(fd, TUNSETOFFLOAD, CHECKSUMS_AND_SEGMENTS)
+    return fd
+
+
+def vxlan(ns: Namespace, own: str, other: str, address_: str, *options: str) -> None:
+    ends = ("local", own, "remote", other, "dstport", "4789")
+    ns.run("ip", "link", "add", "vx0", "type", "vxlan", "id", "5", *ends, *options)
+    ns.run("ethtool", "-K", "vx0", "tso", "off", "gso", "off", "tx", "off")
+    ns.run("ip", "link", "set", "dev", "vx0", "mtu", "1400", "gso_max_segs", "1", "up")
+    address(ns, "vx0", address_)
 
 
 def address(ns: Namespace, ifname: str, *addresses: str) -> None:

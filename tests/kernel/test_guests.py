@@ -2,7 +2,6 @@
 """Tags of virtual machines (bpf/guest.bpf.h): real TCP behind a tap on a bridge, captured at the other host."""
 
 import contextlib
-import fcntl
 import os
 import select
 import socket
@@ -20,7 +19,7 @@ from sluice.policy.schema.desired import Policy
 from sluice.policy.tags import ATTAINED_FIRST, ATTAINED_LAST, attained_tag
 from sluice.policy.wire.agents import HostSettings
 from sluice.runtime.wait import wait_until
-from tests.kernel.capture import ACK, FIN, SYN, Capture, Packet, ones_complement_sum
+from tests.kernel.capture import ACK, FIN, SYN, Capture, Packet, data_of, parse, tcp_frame
 from tests.kernel.conftest import V4, Pair
 from tests.kernel.lab import (
     Namespace,
@@ -31,14 +30,14 @@ from tests.kernel.lab import (
     listen,
     refusing_frames,
     send_and_receive,
+    tap,
+    vxlan,
 )
 from tests.kernel.port_frames import OPEN
 from tests.kernel.watching import RESET_ON_CLOSE, close_in_order, wait_acknowledged
 
-TUNSETIFF, TUNSETOFFLOAD = 0x400454CA, 0x400454D0  # include/uapi/linux/if_tun.h
-IFF_TAP, IFF_NO_PI, IFF_VNET_HDR = 0x0002, 0x1000, 0x4000
-CHECKSUMS_AND_SEGMENTS = 0b111
 VNET_HEADER = bytes(10)
+VXLAN_BYTES = 14 + 20 + 8 + 8
 LONG = TagSettings(60_000_000_000)
 AT_ONCE = TagSettings(1)
 """Any pause ends a flow."""
@@ -48,17 +47,17 @@ HOSTS = pytest.mark.parametrize("host", list(GUEST), ids=["ipv4", "ipv6"])
 
 
 class Guest:
-    """A network stack of its own behind tap0 of a host, where a bridge connects it with eth0.
+    """A network stack of its own behind tap0 of a host, where a bridge connects it with an uplink.
 
     A thread moves the frames between the two, as QEMU does, with segmentation offload.
     """
 
-    def __init__(self, host: Namespace) -> None:
+    def __init__(self, host: Namespace, uplink: str = "eth0") -> None:
         self.inside = Namespace()
-        self.outside, self._own = _tap(host, "tap0"), _tap(self.inside, "eth0")
+        self.outside, self._own = (tap(host, "tap0", offload=True), tap(self.inside, "eth0", offload=True))
         host.run("ip", "link", "add", "br0", "type", "bridge")
         host.run("ip", "link", "set", "br0", "up")
-        for ifname in ("eth0", "tap0"):
+        for ifname in (uplink, "tap0"):
             host.run("ip", "link", "set", ifname, "master", "br0", "up")
         self.inside.sysctl("net.ipv6.conf.eth0.accept_dad", 0)
         self.inside.sysctl("net.ipv4.tcp_ecn", 1)
@@ -94,15 +93,6 @@ class Guest:
         self.inside.close()
 
 
-def _tap(ns: Namespace, ifname: str) -> int:
-    with ns:
-        fd = os.open("/dev/net/tun", os.O_RDWR)
-        flags = IFF_TAP | IFF_NO_PI | IFF_VNET_HDR
-        fcntl.ioctl(fd, TUNSETIFF, struct.pack("=16sH22x", ifname.encode(), flags))
-        fcntl.ioctl(fd, TUNSETOFFLOAD, CHECKSUMS_AND_SEGMENTS)
-    return fd
-
-
 @pytest.fixture
 def guest(pair: Pair) -> Iterator[Guest]:
     one = Guest(pair.a)
@@ -121,23 +111,16 @@ def tagging(pair: Pair, settings: TagSettings = LONG) -> Iterator[Tagger]:
 
 def segment(to: Namespace, source_port: int, seq: int, flags: int, data_bytes: int, vlan: int = 0) -> bytes:
     """Return a frame of the guest with a TCP segment to port 2000 of a host."""
-    ends = socket.inet_aton(GUEST[V4["b"]]) + socket.inet_aton(V4["b"])
-    tcp = struct.pack("!HHIIBBHHH", source_port, 2000, seq, 9, 5 << 4, flags, 500, 0, 0) + bytes(data_bytes)
-    pseudo = ends + struct.pack("!HH", socket.IPPROTO_TCP, len(tcp))
-    tcp = tcp[:16] + struct.pack("!H", 0xFFFF ^ ones_complement_sum(pseudo + tcp)) + tcp[18:]
-    before = struct.pack("!BBHHHBB", 0x45, 0, 20 + len(tcp), 0, 0, 64, socket.IPPROTO_TCP)
-    header = before + struct.pack("!H", 0xFFFF ^ ones_complement_sum(before + ends)) + ends
-    addresses = bytes.fromhex(hardware_address(to).replace(":", "")) + bytes.fromhex("020000000077")
-    return addresses + (struct.pack("!HH", 0x8100, vlan) if vlan else b"") + b"\x08\x00" + header + tcp
+    mac = bytes.fromhex(hardware_address(to).replace(":", ""))
+    ports = (source_port, 2000)
+    return tcp_frame(
+        mac, GUEST[V4["b"]], V4["b"], ports, seq=seq, flags=flags, data_bytes=data_bytes, vlan=vlan
+    )
 
 
-def data_of(packets: list[Packet]) -> list[Packet]:
-    return [packet for packet in packets if packet.data_bytes]
-
-
-def tags(packets: list[Packet], start: int, before: int = 0) -> list[tuple[int, int]]:
+def tags(packets: list[Packet], start: int) -> list[tuple[int, int]]:
     """Return the DSCP of each packet, and the tag that its place in a flow of this start asks for."""
-    return [(p.dscp, attained_tag(before + (p.seq - start) % 2**32)) for p in packets]
+    return [(p.dscp, attained_tag((p.seq - start) % 2**32)) for p in packets]
 
 
 @HOSTS
@@ -304,7 +287,9 @@ def test_what_a_guest_wrote_is_no_tag(pair: Pair, guest: Guest, settings: TagSet
             guest.inside.run("ping", "-c", "1", "-w", "300", "-Q", str(46 << 2), V4["b"])
         pings = [frame for frame, _ in capture.frames() if frame[12:14] == b"\x08\x00"]
         assert {frame[15] >> 2 for frame in pings} == {dscp}
-        assert [(use.protocol, use.forwarded) for use in tagger.foreign() if use.dscp == 46] == [(0, 0)]
+        assert [(use.protocol, use.forwarded) for use in tagger.foreign() if use.dscp == 46] == [
+            (socket.IPPROTO_ICMP, 0)
+        ]
 
 
 def test_a_flow_of_a_virtual_lan_is_another_flow(pair: Pair, guest: Guest) -> None:
@@ -329,6 +314,24 @@ def test_a_flow_of_a_virtual_lan_is_another_flow(pair: Pair, guest: Guest) -> No
     assert frames == [(ATTAINED_FIRST, None), (ATTAINED_LAST, 7)]
 
 
+def test_a_tunnel__its_packets_carry_what_the_packets_inside_carry(pair: Pair) -> None:
+    """The host's bridge has a tunnel to the other host instead of eth0."""
+    vxlan(pair.a, V4["a"], V4["b"], "10.8.0.1/24")
+    vxlan(pair.b, V4["b"], V4["a"], "10.8.0.2/24")
+    with contextlib.closing(Guest(pair.a, "vx0")) as guest, tagging(pair) as tagger:
+        guest.inside.run("ip", "link", "set", "dev", "eth0", "mtu", "1400")
+        address(guest.inside, "eth0", "10.8.0.3/24")
+        with Capture(pair.b, "eth0") as capture, guest.connection(pair.b, "10.8.0.2") as (near, far):
+            send_and_receive(near, far, 100_000)
+            close_in_order(near, far)
+            frames = [frame for frame, _ in capture.frames()]
+        assert tagger.foreign() == ()
+    pairs = [(parse(frame), parse(frame[VXLAN_BYTES:])) for frame in frames]
+    found = [(outer, inner) for outer, inner in pairs if outer and inner and inner.data_bytes]
+    assert max(inner.dscp for _, inner in found) > 10
+    assert all(outer.dscp == inner.dscp for outer, inner in found)
+
+
 def test_guests_come_and_go(pair: Pair, guest: Guest) -> None:
     """Interfaces of a pattern get their programs when they appear. Those of a port agent stay beside them."""
     wanted = HostSettings.of(Policy.from_document({"scheme": "pias", "thresholds": ["10KB"], "queues": 2}))
@@ -339,7 +342,7 @@ def test_guests_come_and_go(pair: Pair, guest: Guest) -> None:
         agent.update(wanted)
         assert len(agent.guests) == 1, "the agent's own interface is no guest"
         port.attach("tap0", OPEN)
-        second = _tap(pair.a, "tap1")
+        second = tap(pair.a, "tap1")
         agent.update(wanted)
         assert (len(agent.guests), agent.guests.problem, port.is_attached("tap0")) == (2, "", True)
         os.close(second)

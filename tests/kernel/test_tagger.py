@@ -2,10 +2,8 @@
 """bpf/tag.bpf.c on real transfers, captured at the receiver."""
 
 import contextlib
-import fcntl
 import os
 import socket
-import struct
 import time
 from collections.abc import Iterator
 from itertools import takewhile
@@ -26,7 +24,7 @@ from sluice.policy.tags import (
     urgency_tag,
 )
 from sluice.runtime.wait import wait_until
-from tests.kernel.capture import ACK, FIN, SYN, Capture, Packet, ones_complement_sum, parse
+from tests.kernel.capture import FIN, SYN, Capture, Packet, data_of, parse, tcp_frame
 from tests.kernel.conftest import V4, V6, Pair
 from tests.kernel.lab import (
     Namespace,
@@ -39,6 +37,8 @@ from tests.kernel.lab import (
     receive,
     refusing_frames,
     send_and_receive,
+    tap,
+    vxlan,
 )
 from tests.kernel.watching import close_in_order, wait_acknowledged
 
@@ -46,7 +46,6 @@ LONG_GAP_NS = 60_000_000_000
 ECT0 = 2
 TFO_WITHOUT_COOKIE = 0x204
 VXLAN_BYTES = 14 + 20 + 8 + 8
-TUNSETIFF, IFF_TAP, IFF_NO_PI = 0x400454CA, 0x0002, 0x1000  # include/uapi/linux/if_tun.h
 
 HOSTS = pytest.mark.parametrize("host", [V4["b"], V6["b"]], ids=["ipv4", "ipv6"])
 """Address of b."""
@@ -74,10 +73,6 @@ def tagged(
 def first_byte(packets: list[Packet]) -> int:
     """Return the sequence number of the first data byte, which follows the SYN."""
     return next(packet.seq for packet in packets if packet.flags & SYN) + 1
-
-
-def data_of(packets: list[Packet]) -> list[Packet]:
-    return [packet for packet in packets if packet.data_bytes]
 
 
 def sent_once(packets: list[Packet]) -> list[Packet]:
@@ -254,21 +249,7 @@ def test_forwarded_packets_keep_the_dscp_that_their_host_gave_them(namespaces: l
 
 def segment_of_others(to_mac: bytes, dscp: int, source: str = "10.9.0.7", port: int = 2000) -> bytes:
     """Return a frame that no IP socket has sent: a TCP segment of 100 bytes to V4["b"]."""
-    ends = socket.inet_aton(source) + socket.inet_aton(V4["b"])
-    segment = struct.pack("!HHIIBBHHH", 1000, port, 7, 9, 5 << 4, ACK, 500, 0, 0) + bytes(100)
-    pseudo = ends + struct.pack("!HH", socket.IPPROTO_TCP, len(segment))
-    segment = segment[:16] + struct.pack("!H", 0xFFFF ^ ones_complement_sum(pseudo + segment)) + segment[18:]
-    before = struct.pack("!BBHHHBB", 0x45, dscp << 2, 20 + len(segment), 0, 0, 64, socket.IPPROTO_TCP)
-    header = before + struct.pack("!H", 0xFFFF ^ ones_complement_sum(before + ends)) + ends
-    return to_mac + bytes.fromhex("020000000077") + b"\x08\x00" + header + segment
-
-
-def tap(ns: Namespace, ifname: str) -> int:
-    """Make a tap device, as for a virtual machine, and return the file that the machine's frames are written to."""
-    with ns:
-        fd = os.open("/dev/net/tun", os.O_RDWR)
-        fcntl.ioctl(fd, TUNSETIFF, struct.pack("=16sH22x", ifname.encode(), IFF_TAP | IFF_NO_PI))
-    return fd
+    return tcp_frame(to_mac, source, V4["b"], (1000, port), dscp=dscp)
 
 
 def send_from_packet_socket(ns: Namespace, frame: bytes) -> None:
@@ -338,14 +319,6 @@ def test_a_socket_that_sends_to_many__has_a_flow_for_each(pair: Pair, host: str)
         packets = [p for p in capture.packets() if p.protocol == socket.IPPROTO_UDP]
     to_first = [attained_tag(size_bytes * before) for before in range(20)]
     assert [p.dscp for p in packets] == [*to_first, ATTAINED_FIRST, ATTAINED_FIRST]
-
-
-def vxlan(ns: Namespace, own: str, other: str, address_: str, *options: str) -> None:
-    ends = ("local", own, "remote", other, "dstport", "4789")
-    ns.run("ip", "link", "add", "vx0", "type", "vxlan", "id", "5", *ends, *options)
-    ns.run("ethtool", "-K", "vx0", "tso", "off", "gso", "off", "tx", "off")
-    ns.run("ip", "link", "set", "dev", "vx0", "mtu", "1400", "gso_max_segs", "1", "up")
-    address(ns, "vx0", address_)
 
 
 @pytest.mark.parametrize("inside", [False, True], ids=["below", "below and inside"])

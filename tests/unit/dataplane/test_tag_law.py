@@ -91,6 +91,17 @@ def test_gap__is_at_least_two_round_trips(laws: ModuleType, configured_ns: int, 
     assert laws.lib.sl_tag_gap_ns(configured_ns, srtt_us) == max(configured_ns, 2000 * srtt_us)
 
 
+@given(u32, st.integers(1, U64 - 2 * GAP_NS - 1))
+def test_unseen__is_larger_than_every_edge_until_it_is_idle(laws: ModuleType, seq: int, now_ns: int) -> None:
+    state = laws.ffi.new("struct sl_tag_state *")
+    assert not laws.lib.sl_tag_is_unseen(state)
+    laws.lib.sl_tag_unseen(state, seq, now_ns)
+    assert send(laws, state, seq, 1000, now_ns) > tags.EDGES_BYTES[-1]
+    assert laws.lib.sl_tag_is_unseen(state)
+    assert send(laws, state, seq + 1000, 1000, now_ns + GAP_NS + 1) == 0
+    assert not laws.lib.sl_tag_is_unseen(state)
+
+
 def test_carried_data__false_for_the_idle_half_of_a_connection(laws: ModuleType) -> None:
     state = laws.ffi.new("struct sl_tag_state *")
     assert not laws.lib.sl_tag_carried_data(state)
