@@ -43,6 +43,7 @@ _REASONS = {
     errno.ECONNREFUSED: "connection refused",
     errno.ECONNRESET: "connection reset by the receiver",
     errno.EPIPE: "connection reset by the receiver",
+    errno.ENOTCONN: "connection reset by the receiver",  # after the last write, before shutdown()
     errno.ETIMEDOUT: "connection timed out",
 }
 

@@ -30,6 +30,13 @@ flows = 5000
 """
 
 
+def is_pending(pid: int, number: int) -> bool:
+    """Two signals that wait together have no order."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    pending = next(line for line in status.splitlines() if line.startswith("ShdPnd:"))
+    return bool(int(pending.split()[1], 16) >> (number - 1) & 1)
+
+
 def test_sighup_of_a_run__a_bundle_that_says_interrupted_and_nothing_left(tmp_path: Path) -> None:
     (tmp_path / "long.toml").write_text(SCENARIO)
     out = tmp_path / "out"
@@ -46,6 +53,7 @@ def test_sighup_of_a_run__a_bundle_that_says_interrupted_and_nothing_left(tmp_pa
             timeout_s=300,
         )
         os.kill(process.pid, signal.SIGHUP)
+        wait_until(lambda: not is_pending(process.pid, signal.SIGHUP), "the signal has come")
         os.kill(process.pid, signal.SIGTERM)  # someone is impatient
         said, _ = process.communicate(timeout=300)
     assert process.returncode == 130, said
