@@ -18,6 +18,17 @@ pytestmark = pytest.mark.web
 VIEW = "(() => { const { from, to } = sluice.charts.fct.view; return [from, to]; })()"
 CHARTS = ("fct", "thresholds", "queues", "misses")
 SHADE = "getComputedStyle(document.body).backgroundColor"
+GROW = """() => {
+    const {topology} = sluice.model;
+    const hosts = Array.from({length: 40}, (_, i) => ({name: `vm${i}`, ipv4: `192.0.2.${i}`, port: `s1:${100 + i}`}));
+    const ports = hosts.map(({name}, i) => ({...topology.ports[0], number: 100 + i, peer: name, edge: true}));
+    sluice.grown = topology;
+    sluice.model.topology = {
+        ...topology,
+        hosts: [...topology.hosts, ...hosts.map((host) => ({...topology.hosts[0], ...host}))],
+        ports: [...topology.ports, ...ports],
+    };
+}"""
 WINDOWS = [(820, 1180), (390, 844), (1440, 900)]
 
 
@@ -162,6 +173,24 @@ def zoomed_by_a_drag(page: Page) -> tuple[float, float]:
     until(page, "(() => { const at = [...sluice.model.fct.keys()].sort(); return at[1] - at[0] < 1; })()")
     until(page, "[...sluice.model.fct.values()].some((bin) => bin.small.n)")
     return start, end
+
+
+def test_in_a_large_network_one_finds_a_host_by_its_address(page: Page) -> None:
+    assert page.is_hidden("#node-search")
+    page.evaluate(GROW)
+    try:
+        page.fill("#node-search", "192.0.2.7")
+        assert page.inner_text("#node-count") == "1 found"
+        assert page.text_content("#topology .host.found") == "vm7"
+        page.press("#node-search", "Enter")
+        until(page, "sluice.model.port === 's1:107'")
+        page.fill("#node-search", "")
+        assert page.inner_text("#node-count") == ""
+        assert page.locator("#topology .found").count() == 0
+    finally:
+        page.evaluate("() => { sluice.model.topology = sluice.grown; }")
+        page.go_back()
+    until(page, "document.querySelector('#node-search').hidden")
 
 
 def test_pause_holds_the_charts_while_the_figures_go_on(page: Page) -> None:

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // The drawing of the network. The width and colour of a line show its load. A link between switches is two
 // lines, one for each direction; each line is a port that can be chosen. Marks name the chosen port, and show links
-// that are down or impaired.
+// that are down or impaired. In a large network one looks for a node by its name.
 
 /** @import { Point } from "./pure/layout.js" */
 /** @import { LinkCondition } from "./pure/links.js" */
 /** @import { Model } from "./pure/model.js" */
 /** @import { Port, SnapshotModel, TopologyModel } from "./documents.gen.js" */
 
-import { element } from "./dom.js";
+import { byId, element, setOptions, setText } from "./dom.js";
 import { LinkMarks } from "./link-marks.js";
-import { HEIGHT, heat, hostLabels, layout, sideways, WIDTH } from "./pure/layout.js";
+import { HEIGHT, heat, hostLabels, isDense, layout, sideways, WIDTH } from "./pure/layout.js";
 import { linkConditions } from "./pure/links.js";
 import { portId } from "./pure/model.js";
+import { nodesNamed, portOf } from "./pure/search.js";
 import { rove } from "./roving.js";
 
 const SVG = "http://www.w3.org/2000/svg";
@@ -20,7 +21,7 @@ const LINE_GAP = 3;
 const IDLE_WIDTH = 1.2;
 const EMPTY = "No network yet. It appears here when a testbed starts.";
 
-/** @typedef {{ group: SVGElement, line: SVGElement, title: SVGElement, peer: string }} Link */
+/** @typedef {{ group: SVGElement, line: SVGElement, title: SVGElement, node: string, peer: string }} Link */
 
 export class TopologyView {
   /**
@@ -39,6 +40,14 @@ export class TopologyView {
     this.links = new Map();
     /** @type {Map<string, SVGElement>} */
     this.nodes = new Map();
+    /** @type {TopologyModel | null} */
+    this.topology = null;
+    this.search = byId("node-search", HTMLInputElement);
+    this.search.addEventListener("input", () => this.find());
+    this.search.addEventListener("keydown", ({ key }) => {
+      const port = key === "Enter" && this.topology && portOf(this.topology, this.find());
+      if (port) this.choose(port);
+    });
   }
 
   /**
@@ -59,6 +68,8 @@ export class TopologyView {
   showEmpty() {
     if (this.key === "") return;
     this.key = "";
+    this.topology = null;
+    this.search.hidden = true;
     this.container.replaceChildren(element("p", { className: "empty", textContent: EMPTY }));
   }
 
@@ -80,6 +91,34 @@ export class TopologyView {
     root.append(make("g", {}, ...links), make("g", {}, ...switches, ...hosts), this.marks.group);
     rove(root, links);
     this.container.replaceChildren(root);
+    this.topology = topology;
+    this.offerSearch(topology, root);
+  }
+
+  /**
+   * Where nodes are too close for their labels, one finds them by name.
+   * @param {TopologyModel} topology
+   * @param {SVGElement} root
+   */
+  offerSearch(topology, root) {
+    const dense = isDense(topology);
+    root.classList.toggle("dense", dense);
+    this.search.hidden = !dense;
+    const names = [...topology.switches, ...topology.hosts].map(({ name }) => ({ value: name, text: name }));
+    setOptions(byId("node-names", HTMLDataListElement), dense ? names : []);
+    this.find();
+  }
+
+  /** Shows what the text of the search names, and dims all else. Returns the names of these nodes. */
+  find() {
+    const text = this.search.hidden ? "" : this.search.value;
+    const found = this.topology ? nodesNamed(this.topology, text) : new Set();
+    this.container.classList.toggle("searched", text.trim() !== "");
+    for (const [name, node] of this.nodes) node.classList.toggle("found", found.has(name));
+    for (const { group, node, peer } of this.links.values())
+      group.classList.toggle("found", found.has(node) || found.has(peer));
+    setText(byId("node-count", HTMLElement), text.trim() ? `${found.size} found` : "");
+    return found;
   }
 
   /**
@@ -106,7 +145,7 @@ export class TopologyView {
       this.openMenu(id);
     });
     this.marks.add(id, { x: ends.x1, y: ends.y1 }, { x: ends.x2, y: ends.y2 });
-    this.links.set(id, { group, line, title, peer: port.peer });
+    this.links.set(id, { group, line, title, node: port.switch, peer: port.peer });
     return group;
   }
 

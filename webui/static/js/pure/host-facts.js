@@ -59,6 +59,7 @@ function mechanisms(beat) {
     control,
     usual,
     works("Tags", beat.tagger, ""),
+    ...(beat.guests ? [{ name: "Tagged guests", text: `${beat.guests} interfaces` }] : []),
     works("Declarations", beat.hook, beat.hook_problem),
     works("Flow watch", beat.watch.watching, beat.watch.problem),
     { name: "Real-time priority", text: beat.realtime ? "On" : "Off" },

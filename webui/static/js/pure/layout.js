@@ -13,6 +13,7 @@ const LEVELS = { spine: 40, leaf: 118, host: 200 };
 const LEVELS_WITHOUT_SPINES = { spine: 0, leaf: 72, host: 184 };
 const WIDEST_STEP = 64;
 const LEAF_GAP = 14;
+const LABEL_WIDTH = 20;
 const LEARNED = "mac-";
 
 /**
@@ -32,6 +33,15 @@ export function layout(topology) {
     ...at,
     ...leaves.flatMap((leaf) => hang(hosts.get(leaf) ?? [], at.get(leaf)?.x ?? 0, room, levels.host)),
   ]);
+}
+
+/**
+ * Whether the labels of the hosts, or of the switches of a level, would lie one over another.
+ * @param {TopologyModel} topology
+ */
+export function isDense({ switches, ports }) {
+  const most = Math.max(switches.length / 2, ports.filter(({ edge }) => edge).length);
+  return most > WIDTH / LABEL_WIDTH;
 }
 
 /**
