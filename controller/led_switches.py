@@ -155,7 +155,7 @@ class LedSwitches:
             session.advance(now_ns)
 
     def take_reports(self, beats: Mapping[str, PortHeartbeat]) -> None:
-        """Take the newest heartbeats of the port agents at switches that forward by themselves, by name."""
+        """Take the newest heartbeats of the port agents at switches that forward by themselves, by switch."""
         now_ns = time.monotonic_ns()
         for session in self.sessions.values():
             if isinstance(session, AgentSession) and (beat := beats.get(session.state.name)):

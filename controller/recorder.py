@@ -140,8 +140,8 @@ class Recorder:
         self._bridging: frozenset[str] = frozenset()
         self._tags_urgency = False
         """Whether hosts of the newest policy write urgency."""
-        self._left: tuple[str, ...] = ()
-        """Names of the switches that forward by themselves."""
+        self._agent_of: dict[str, str] = {}
+        """Switch that forwards by itself → its port agent."""
         self._poll_due_s = 0.0
         self._due_s: dict[str, float] = {}
         """What else is read again and again → when it is due."""
@@ -287,8 +287,9 @@ class Recorder:
             self._deliver(engine, topology, generation)
         if self._tags_urgency and self._is_due("urgency", URGENCY_POLL_S):
             self._on_urgency(observed.urgency_reports(engine))
-        if self._left and self._is_due("reports", REPORTS_POLL_S):
-            self._on_reports(observed.port_reports(engine, self._left))
+        if self._agent_of and self._is_due("reports", REPORTS_POLL_S):
+            beats = observed.port_reports(engine, set(self._agent_of.values()))
+            self._on_reports({name: beats[agent] for name, agent in self._agent_of.items() if agent in beats})
 
     def _ports_changed(self, engine: Engine, topology: Topology) -> bool:
         """Whether port agents report other ports than before."""
@@ -351,7 +352,7 @@ class Recorder:
         }
         self._topology, self._last_warning = topology, ""
         self._tags_urgency = newest.policy.definition.tags_deadlines
-        self._left = tuple(switch.name for switch in topology.switches if not switch.forwards)
+        self._agent_of = {switch.name: agent for switch in topology.switches if (agent := switch.port_agent)}
         self._programmed, self._bridging = self._reported(engine, topology)
         self._delivered = newest.version, topology, self._burst_bytes
         offences = {sanction.port: sanction.offences for sanction in all_sanctions(engine)}

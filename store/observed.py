@@ -228,7 +228,7 @@ def host_heartbeats(engine: Engine) -> dict[str, HostHeartbeat]:
 
 
 def port_reports(engine: Engine, names: Collection[str]) -> dict[str, PortHeartbeat]:
-    """Return the newest heartbeats of the port agents among these that have reported lately, by name."""
+    """Return the newest heartbeats of the port agents among these that have reported lately, by agent."""
     fresh = agents.c.seen_s >= age_s(engine) - FRESH_S
     beats = {
         row["name"]: _heartbeat(row)

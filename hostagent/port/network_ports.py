@@ -12,7 +12,9 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from sluice.hostagent.port.agent import PortAgent
+from sluice.hostagent.port.former_qdiscs import FormerQdiscs, root_qdiscs
 from sluice.hostagent.port.queues import FASTEST_BPS, classes, fit, mtu, own_burst_bytes, queues
+from sluice.policy.errors import SluiceError
 from sluice.policy.network.graph import Port, Topology
 from sluice.policy.schema.desired import PortBehaviour
 from sluice.policy.schema.field_kinds import name_port
@@ -28,8 +30,6 @@ WATCHING = PortBehaviour(acts_at=())
 _FORMER = "sluice-former-qos"
 _NONE = "none"
 _MARK = 0x5C1C
-_KERNELS_OWN = "0:"
-"""The handle of a qdisc that no one has made."""
 _VLAN_COLUMNS = ("tag", "trunks", "vlan_mode")
 """They make Open vSwitch keep VLANs apart, but only in its own forwarding."""
 
@@ -53,9 +53,11 @@ class OwnPorts:
     A port keeps the QoS that it had before in its external_ids, so a port agent that was killed can give it back, too.
     """
 
-    def __init__(self, ovs: Callable[[list[str]], str]) -> None:
+    def __init__(self, ovs: Callable[[list[str]], str], former: FormerQdiscs) -> None:
         """`ovs` runs a tool of Open vSwitch and returns its output. Raises CommandFailed."""
-        self._ovs = ovs
+        self._ovs, self._former = ovs, former
+        self.problems: dict[str, str] = {}
+        """Interface → why it has no queues."""
 
     def here(self, topology: Topology) -> tuple[Port, ...]:
         """Return the ports of a network that belong to bridges of this machine."""
@@ -69,6 +71,7 @@ class OwnPorts:
         """Give ports the queues of Sluice, unless they have them at the rate of their link."""
         rows, qos_rows = self._ports(), self._rows("QoS", "_uuid", "other_config")
         rates_bps = {qos["_uuid"]: int(qos["other_config"].get("max-rate", 0)) for qos in qos_rows}
+        self.problems = {}
         for port in ports:
             row = rows.get(port.interface)
             if row is None:
@@ -97,6 +100,7 @@ class OwnPorts:
             argv += ["--", "--if-exists", "destroy", "QoS", row.qos]
             argv += ["--", "--if-exists", "destroy", "Queue", *queue_rows] if queue_rows else []
             self._ovs(["ovs-vsctl", *argv])
+            _restore(self._former, name)
             log.info("%s has the QoS that it had before", name)
 
     def unkept(self, ports: Iterable[Port]) -> dict[str, str]:
@@ -121,6 +125,10 @@ class OwnPorts:
         return frozenset(name for name, row in self._ports().items() if row.former is not None)
 
     def _make(self, port: Port, former: str, shares: Sequence[float] | None) -> None:
+        root = root_qdiscs().get(port.interface) if former == _NONE else None
+        if root and (problem := self._former.make_room(port.interface, root)):
+            self.problems[port.interface] = f"{port.id}: {problem}"
+            return
         remember = ["--", "set", "Port", port.interface, f"external_ids:{_FORMER}={former}"]
         command = queues(port, shares, own_burst_bytes(port.rate_bps))
         self._ovs(["ovs-vsctl", *command[1:], *remember])
@@ -196,10 +204,11 @@ class LinkPorts:
 
     The qdisc has the classes of Open vSwitch's linux-htb, so the port program and the flow queues are the same. Packets
     that no program has classified pass it by, so making it changes nothing yet. Its default class does not exist: by
-    that number an agent recognises what a killed one has left. A qdisc of anyone else stays.
+    that number an agent recognises what a killed one has left.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, former: FormerQdiscs) -> None:
+        self.former = former
         self.problems: dict[str, str] = {}
         """Interface → why it has no queues."""
         self._made: dict[str, str] = {}
@@ -207,17 +216,14 @@ class LinkPorts:
 
     def take(self, ports: Iterable[Port], shares: Sequence[float] | None) -> None:
         """Give interfaces the queues of Sluice with these shares, unless they have them."""
-        roots = _roots()
+        roots = root_qdiscs()
         self.problems = {}
         for port in ports:
             root = roots.get(port.interface)
             if root is None:
                 self.problems[port.interface] = f"{port.id}: this machine has no interface {port.interface}"
-            elif not _is_ours(root) and root.get("handle") != _KERNELS_OWN and root["kind"] != "noqueue":
-                self.problems[port.interface] = (
-                    f"{port.id}: {port.interface} has a qdisc of another program, {root['kind']} {root['handle']},"
-                    f" which stays; to give the port queues, remove it: tc qdisc del dev {port.interface} root"
-                )
+            elif not _is_ours(root) and (problem := self.former.make_room(port.interface, root)):
+                self.problems[port.interface] = f"{port.id}: {problem}"
             else:
                 self._make(port, classes(port, shares, "replace"), anew=not _is_ours(root))
 
@@ -236,7 +242,7 @@ class LinkPorts:
         log.info("%s: %s has eight queues now", port.id, port.interface)
 
     def give_back(self, interfaces: Iterable[str]) -> None:
-        """Let the kernel make its own qdisc again."""
+        """Make the qdiscs again that were there before; without one, the kernel makes its own."""
         for name in interfaces:
             self._made.pop(name, None)
             try:
@@ -244,21 +250,19 @@ class LinkPorts:
             except CommandFailed as error:
                 log.warning("%s keeps its qdisc: %s", name, error)
             else:
-                log.info("%s has the kernel's own qdisc again", name)
+                _restore(self.former, name)
+                log.info("%s has the qdisc again that it had before", name)
 
     def held(self) -> frozenset[str]:
         """Return the interfaces that have queues of Sluice."""
-        return frozenset(name for name, root in _roots().items() if _is_ours(root))
+        return frozenset(name for name, root in root_qdiscs().items() if _is_ours(root))
 
 
-def _roots() -> dict[str, dict[str, Any]]:
-    """Return the root qdisc of each interface. One without any, such as a bridge's, has the kind noqueue."""
-    names = [link["ifname"] for link in json.loads(run(["ip", "-j", "link", "show"]))]
-    roots = {name: {"kind": "noqueue", "handle": _KERNELS_OWN} for name in names}
-    for qdisc in json.loads(run(["tc", "-j", "qdisc", "show"])):
-        if qdisc.get("root"):
-            roots[qdisc["dev"]] = qdisc
-    return roots
+def _restore(former: FormerQdiscs, interface: str) -> None:
+    try:
+        former.restore(interface)
+    except (SluiceError, OSError) as error:
+        log.warning("%s lacks the qdisc that it had before Sluice: %s", interface, error)
 
 
 def _is_ours(root: dict[str, Any]) -> bool:
@@ -273,8 +277,8 @@ class NetworkPorts:
     acts have queues of Sluice.
     """
 
-    def __init__(self, agent: PortAgent, own: OwnPorts) -> None:
-        self._agent, self._own, self._links = agent, own, LinkPorts()
+    def __init__(self, agent: PortAgent, own: OwnPorts, links: LinkPorts) -> None:
+        self._agent, self._own, self._links = agent, own, links
         agent.classes_made = self._fit
         self._mtu: dict[str, int] = {}
         """Interface → the MTU that its queues fit."""
@@ -299,15 +303,17 @@ class NetworkPorts:
     def release(self) -> None:
         """Give all ports back as they were before the first agent, also those of an agent that has ended."""
         self._adapt(EMPTY)
+        for interface in self._links.former.held():  # of an agent that was killed while it gave the port back
+            _restore(self._links.former, interface)
         for interface in self._own.interfaces() | self._links.held():
             self._agent.program.release(interface)
 
     def _here(self, topology: Topology) -> tuple[Port, ...]:
-        """Return the ports of this machine: of its bridges, and of the switch of this name that forwards by itself."""
+        """Return the ports of this machine: of its bridges, and of this agent's switches that forward by themselves."""
         if not topology.learns:
             return ()
         name = self._agent.settings.agent_name
-        left = {switch.name for switch in topology.switches if not switch.forwards and switch.name == name}
+        left = {switch.name for switch in topology.switches if switch.port_agent == name}
         ports = (*self._own.here(topology), *(port for port in topology.ports if port.switch in left))
         return tuple(port for port in ports if port.managed)
 
@@ -321,10 +327,11 @@ class NetworkPorts:
         agent.graph = replace(topology, ports=ports)
         acting = [port for port in ports if name_port(agent.behaviour.acts_at, port.id)]
         self._queue(acting)
-        agent.unqueued = frozenset(names - {port.interface for port in acting} | self._links.problems.keys())
+        problems = self._own.problems | self._links.problems
+        agent.unqueued = frozenset(names - {port.interface for port in acting} | problems.keys())
         forwarding = [port for port in ports if topology.switch_by_name[port.switch].forwards]
         agent.unkept = self._own.unkept(forwarding)
-        agent.problems = tuple(self._links.problems.values())
+        agent.problems = tuple(problems.values())
         for port in acting:
             if port.interface in agent.attached and not self._is_fitted(port):
                 self._fit(port)

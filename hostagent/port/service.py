@@ -48,6 +48,12 @@ class PortAgentOptions:
         "Database of Open vSwitch. Without it, it is that of this machine's service.",
         default=None,
     )
+    replace_qdiscs: bool = entry(
+        Flag(),
+        "Replace the qdisc that another program has made at a port, and make it again when the port is given back. It"
+        " shapes no packet meanwhile. Without this, such a port gets no queues.",
+        default=False,
+    )
     release: bool = entry(
         Flag(), "Give all ports back as they were before the first agent, and end.", default=False
     )
@@ -78,7 +84,8 @@ def run(options: PortAgentOptions) -> int:
 
 def _run_on_network(options: PortAgentOptions, program: PortProgram) -> int:
     from sluice.hostagent.port.agent import PortAgent, last_behaviour, serve
-    from sluice.hostagent.port.network_ports import EMPTY, WATCHING, NetworkPorts, OwnPorts
+    from sluice.hostagent.port.former_qdiscs import FormerQdiscs
+    from sluice.hostagent.port.network_ports import EMPTY, WATCHING, LinkPorts, NetworkPorts, OwnPorts
     from sluice.hostagent.port.settings import PortAgentSettings
 
     options.run_dir.mkdir(parents=True, exist_ok=True)
@@ -92,7 +99,8 @@ def _run_on_network(options: PortAgentOptions, program: PortProgram) -> int:
     tool = partial(_tool, options.database) if shutil.which("ovs-vsctl") else _no_switch
     with sole_agent(options.database):
         agent = PortAgent(settings, EMPTY, program, tool, last_behaviour(settings))
-        ports = NetworkPorts(agent, OwnPorts(tool))
+        former = FormerQdiscs(options.run_dir / "former-qdiscs", replaces=options.replace_qdiscs)
+        ports = NetworkPorts(agent, OwnPorts(tool, former), LinkPorts(former))
         if options.release:
             ports.release()
             return 0

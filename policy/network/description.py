@@ -74,9 +74,15 @@ class DeclaredSwitch:
     forwarding: str = entry(
         Choice(("sluice", "leave")),
         "sluice: its rules forward. leave: a bridge, router or switch forwards by itself, with its VLANs, bonds and"
-        " rules, and no controller is connected. The port agent of the same name as the switch gives the ports queues,"
-        " which are interfaces of its machine.",
+        " rules, and no controller is connected. A port agent gives the ports queues, which are interfaces of its"
+        " machine.",
         default="sluice",
+    )
+    agent: str | None = entry(
+        _NAME,
+        "Port agent of the machine, with forwarding = leave. By default, it has the name of the switch. One agent can"
+        " serve several bridges of its machine.",
+        default=None,
     )
     datapath: str = entry(
         Choice(("userspace", "kernel")),
@@ -190,6 +196,8 @@ def _check_forwarding(where: str, switch: DeclaredSwitch) -> None:
                 )
     elif switch.datapath_id is None:
         raise FieldError(f"{where}.datapath_id", 'is missing; give it, or forwarding = "leave"')
+    elif switch.agent is not None:
+        raise FieldError(f"{where}.agent", 'is for forwarding = "leave"; omit it here')
     elif not switch.dpid:
         raise FieldError(f"{where}.datapath_id", "must not be 0")
 

@@ -66,8 +66,14 @@ class Switch:
     first_table: int = 0
     """The first OpenFlow table of Sluice. With 0, the switch belongs to Sluice, and other rules are removed."""
     forwards: bool = True
-    """Sluice's rules forward. Otherwise the switch, bridge or router forwards by itself, without a controller, and the
-    port agent of the same name gives its ports the queues."""
+    """Sluice's rules forward. Otherwise the switch, bridge or router forwards by itself, without a controller …"""
+    agent: str = ""
+    """… and this port agent gives its ports the queues. Empty: the one of the same name."""
+
+    @property
+    def port_agent(self) -> str | None:
+        """The port agent of a switch that forwards by itself. None if rules of Sluice forward."""
+        return None if self.forwards else self.agent or self.name
 
 
 @dataclass(frozen=True)

@@ -76,7 +76,14 @@ class _Realiser:
         for name, problem in self._host_names.problems():
             self._note("agent-name", name, problem)
         switches = tuple(
-            Switch(s.name, s.dpid, s.forwards and s.datapath == "userspace", s.first_table, s.forwards)
+            Switch(
+                s.name,
+                s.dpid,
+                s.forwards and s.datapath == "userspace",
+                s.first_table,
+                s.forwards,
+                s.agent or "",
+            )
             for s in self._network.switch
         )
         topology = Topology(

@@ -132,6 +132,10 @@ WRONG: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
         lambda d: d["switch"][0].update(forwarding="leave"),
         'switch[0].datapath_id: is for OpenFlow; omit it with forwarding = "leave"',
     ),
+    "a port agent of a switch for whose ports rules choose": (
+        lambda d: d["switch"][0].update(agent="hypervisor1"),
+        'switch[0].agent: is for forwarding = "leave"; omit it here',
+    ),
     "a port without a rate at such a switch": (
         lambda d: leave(d, 1),
         'switch[1].port[0].rate: is missing; it is needed with forwarding = "leave"',
@@ -203,7 +207,10 @@ def test_realise__a_switch_that_forwards_by_itself_is_as_described() -> None:
     network = realised(seen(switches=rack1, links={}), document)
     assert not errors(network)
     (left,) = (switch for switch in network.topology.switches if not switch.forwards)
-    assert (left.name, left.priority_tags) == ("rack2", False)
+    assert (left.name, left.priority_tags, left.port_agent) == ("rack2", False, "rack2")
+    document["switch"][1]["agent"] = "hypervisor1"
+    *_, left = realised(seen(switches=rack1, links={}), document).topology.switches
+    assert left.port_agent == "hypervisor1"
     assert left.dpid == description.read_network(document).switch[1].dpid < 2**63
     assert [(p.id, p.peer) for p in network.topology.ports if p.switch == "rack2"] == [
         ("rack2:1", "db1"),

@@ -13,6 +13,7 @@ import pytest
 from sluice import topologies
 from sluice.hostagent.port import queues as port_queues
 from sluice.hostagent.port import service
+from sluice.hostagent.port.former_qdiscs import FormerQdiscs
 from sluice.hostagent.port.machine_watch import LEAST_WINDOW_S, WINDOW_S, MachineWatch
 from sluice.hostagent.port.network_ports import OwnPorts
 from sluice.hostagent.port.queues import classes, own_burst_bytes
@@ -26,6 +27,7 @@ from sluice.topologies import ovs
 needs_ovsdb = pytest.mark.skipif(shutil.which("ovsdb-server") is None, reason="needs ovsdb-server")
 
 GBIT = 10**9
+FORMER = FormerQdiscs(Path("/nowhere"), replaces=False)
 
 
 def test_own_burst_bytes__lasts_for_a_late_timer_and_has_room_for_two_long_frames() -> None:
@@ -228,7 +230,7 @@ def configs(tool: Tool, table: str) -> list[dict[str, str]]:
 def test_take_and_give_back__leave_the_database_as_it_was(tool: Tool) -> None:
     elsewhere = Port("other", 1, "db1", 0, GBIT, edge=True, name="nic1")
     network = Topology("declared", (), NETWORK.switches, (WEB, UPLINK, elsewhere), learns=True)
-    before, own = picture(tool), OwnPorts(tool)
+    before, own = picture(tool), OwnPorts(tool, FORMER)
     assert own.interfaces() == {"br0", "nic1", "up1"}
     assert own.here(network) == (WEB, UPLINK), "only ports of bridges on this machine"
     own.take([Port("rack", 9, "", 0, GBIT, name="nic9")])
@@ -237,7 +239,7 @@ def test_take_and_give_back__leave_the_database_as_it_was(tool: Tool) -> None:
     assert own.held() == {"nic1", "up1"}
     taken = picture(tool)
     assert taken != before
-    OwnPorts(tool).take([WEB, UPLINK], (0.7, 0.3))
+    OwnPorts(tool, FORMER).take([WEB, UPLINK], (0.7, 0.3))
     assert picture(tool) == taken, "a second time changes nothing"
     own.give_back(["nic1", "up1"])
     assert own.held() == frozenset()
@@ -246,7 +248,7 @@ def test_take_and_give_back__leave_the_database_as_it_was(tool: Tool) -> None:
 
 @needs_ovsdb
 def test_take__another_rate_makes_new_queues_and_keeps_the_former_qos(tool: Tool) -> None:
-    before, own = picture(tool), OwnPorts(tool)
+    before, own = picture(tool), OwnPorts(tool, FORMER)
     own.take([UPLINK])
     own.take([Port("rack", 2, "", 0, 10 * GBIT, name="up1")])
     assert {row.get("max-rate") for row in configs(tool, "QoS")} == {None, str(10 * GBIT)}
@@ -256,7 +258,7 @@ def test_take__another_rate_makes_new_queues_and_keeps_the_former_qos(tool: Tool
 
 @needs_ovsdb
 def test_unkept__names_vlan_settings_that_rules_ignore_and_interfaces_of_a_bond(tool: Tool) -> None:
-    own = OwnPorts(tool)
+    own = OwnPorts(tool, FORMER)
     assert own.unkept([WEB, UPLINK]) == {}
     tool(["", "set", "Port", "nic1", "tag=10", "vlan_mode=access"])
     tool(["", "set", "Port", "up1", "trunks=10,20"])
@@ -271,12 +273,12 @@ def test_unkept__names_vlan_settings_that_rules_ignore_and_interfaces_of_a_bond(
 @needs_ovsdb
 def test_take__the_credit_of_the_queues_fits_the_rate(tool: Tool) -> None:
     rate_bps = 25 * GBIT
-    OwnPorts(tool).take([replace(WEB, rate_bps=rate_bps)])
+    OwnPorts(tool, FORMER).take([replace(WEB, rate_bps=rate_bps)])
     assert {row["burst"] for row in configs(tool, "Queue")} == {str(8 * own_burst_bytes(rate_bps))}
 
 
 def test_a_machine_without_open_vswitch_has_no_ports_of_it() -> None:
-    own = OwnPorts(service._no_switch)
+    own = OwnPorts(service._no_switch, FORMER)
     topology = Topology("network", (), (Switch("rack", 1),), (WEB,))
     assert not any((own.here(topology), own.interfaces(), own.held(), own.unkept([WEB])))
     assert port_queues.queue_rows(service._no_switch(port_queues.LIST_QUEUES)) == []

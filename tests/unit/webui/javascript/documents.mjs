@@ -146,6 +146,7 @@ export function topology({ leaves = 2, spines = 1, hosts = 2 } = {}) {
       priority_tags: true,
       first_table: 0,
       forwards: true,
+      agent: "",
     })),
     ports,
     unknown: "drop",
