@@ -280,3 +280,18 @@ def _take_priority() -> bool:
     if priority is not Priority.REALTIME:
         log.warning("the traffic's thread runs %s; on a busy machine, flows may start late", priority)
     return priority is Priority.REALTIME
+
+
+def release(options: AgentOptions, interface: str) -> None:
+    """Remove what a killed agent has left on this host. What a running one has made goes, too, and comes back.
+
+    Raises SluiceError without the interface.
+    """
+    link, control = HostLink(interface, None), HostControl(options.bpf)
+    link.begin()
+    tagger = HostTagger(interface, options.bpf, link, options.guests)
+    tagger.attach()  # in the place of the killed agent's
+    tagger.update(None)
+    tagger.detach()
+    control.begin()
+    control.restore()

@@ -96,6 +96,11 @@ class AgentOptions:
         key="grace",
         default=10.0,
     )
+    release: bool = entry(
+        Flag(),
+        "Remove what a killed agent has left: tags, queues of the host's own link, the default control. Then end.",
+        default=False,
+    )
     fsync: bool = entry(
         Flag(),
         "Write flow records to the device twice a second, so that they survive a power failure.",
@@ -110,13 +115,16 @@ class AgentOptions:
 
 def run(options: AgentOptions) -> int:
     """Serve until SIGTERM or SIGINT. Raises SluiceError."""
-    from sluice.hostagent.agent import Agent
+    from sluice.hostagent.agent import Agent, release
     from sluice.hostagent.traffic import EMPTY, load_schedule
 
     name = options.name or AGENT.read("name", socket.gethostname())
     schedule = load_schedule(options.schedule, name) if options.schedule else EMPTY
     interface = options.interface or interface_of_default_route()
     logging.basicConfig(level=options.log_level, format=f"%(asctime)s {name} %(levelname)s %(message)s")
+    if options.release:
+        release(options, interface)
+        return 0
     Agent(options, name, interface, schedule, Notifier()).run()
     return 0
 
@@ -142,6 +150,7 @@ SERVICE = Service(
   sluice agent --interface eth0 --web https://192.0.2.1:8443 --enrol /etc/sluice/token
   sluice agent --name h3 --interface h3-eth0 --run-dir /var/lib/sluice/h3 --web unix:/run/sluice/web.sock
   sluice agent --interface eth0 --guests 'tap*'         tag virtual machines, too
+  sluice agent --interface eth0 --release               after a killed agent, before Sluice is removed
   sluice agent --check                                  check /etc/sluice/agent.toml
 """,
 )

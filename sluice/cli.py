@@ -28,6 +28,8 @@ COMMANDS: Mapping[str, str] = {
     "top": "show what is running, live in the terminal",
     "policy": "show the policy, change where it acts, and go back",
     "network": "describe a network that exists, and compare the description with its switches",
+    "attach": "put agents and queues onto a Mininet network that another script has started",
+    "detach": "end `sluice attach`, and give its network back as it was",
     "export": "write the policy as the configuration of other switches (SONiC)",
     "exec": "run a program on a host of the running testbed",
     "shell": "open a shell on a host of the running testbed",

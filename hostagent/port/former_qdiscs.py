@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Qdiscs of other programs at ports: they stay, or Sluice replaces them and makes them again when it leaves.
 
-What makes a qdisc again is what the kernel says of it: its kind and its options are the attributes with which one makes
-it (rtnetlink(7)). A file holds them from before the qdisc is replaced until it is there again, so a port agent that was
-killed can give it back, too. Packets that wait in a qdisc are lost with it. Filters of tc would be, too, so a qdisc with
-filters stays.
+The kernel tells of a qdisc the attributes with which one makes it: its kind and its options (rtnetlink(7)). A file
+holds them from before the qdisc is replaced until it is there again, so a port agent that was killed can give it back,
+too. Packets that wait in a qdisc are lost with it. Filters of tc would be, too, so a qdisc with filters stays.
 """
 
 import json
@@ -121,7 +120,9 @@ def _read(index: int) -> Iterator[_Part]:
                 if is_class and not kind.startswith(_WITH_CLASSES):
                     kept = b""
                 elif not is_class and kind.startswith(b"htb\0"):
-                    kept = kept[:_HTB_VERSION_AT] + struct.pack("=I", _HTB_VERSION) + kept[_HTB_VERSION_AT + 4 :]
+                    kept = (
+                        kept[:_HTB_VERSION_AT] + struct.pack("=I", _HTB_VERSION) + kept[_HTB_VERSION_AT + 4 :]
+                    )
                 yield _Part(is_class, handle, parent, kept.hex())
 
 
@@ -150,7 +151,7 @@ def _belongs_to(part: _Part) -> set[int]:
 def _ask(kernel: socket.socket, kind: int, flags: int, content: bytes) -> list[bytes]:
     """Send a request, and return what the kernel answers. Raises SluiceError."""
     kernel.send(_HEADER.pack(_HEADER.size + len(content), kind, flags | _REQUEST, 0, 0) + content)
-    answers = []
+    answers: list[bytes] = []
     while True:
         data = kernel.recv(1 << 16)
         while data:

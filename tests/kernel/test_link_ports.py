@@ -75,8 +75,8 @@ def test_a_qdisc_of_others_comes_back(pair: Pair, commands: tuple[str, ...], tmp
     """Also if the agent that replaced it was killed."""
 
     def shown() -> list[str]:
-        lines = [pair.a.run("tc", what, "show", "dev", "eth0") for what in ("qdisc", "class")]
-        return sorted(re.sub(r" (leaf|refcnt|direct_packets_stat) \S+", "", line) for line in "".join(lines).splitlines())
+        text = "".join(pair.a.run("tc", what, "show", "dev", "eth0") for what in ("qdisc", "class"))
+        return sorted(re.sub(r" (leaf|refcnt|direct_packets_stat) \S+", "", text).splitlines())
 
     for command in commands:
         pair.a.run("tc", *command.split())
@@ -93,7 +93,10 @@ def test_a_qdisc_of_others_comes_back(pair: Pair, commands: tuple[str, ...], tmp
 
 
 def test_a_qdisc_with_filters_stays(pair: Pair, tmp_path: Path) -> None:
-    for command in (*MADE["htb of Mininet"], "filter add dev eth0 parent 5: bpf bytecode 1,6\t0\t0\t0, flowid 5:2"):
+    for command in (
+        *MADE["htb of Mininet"],
+        "filter add dev eth0 parent 5: bpf bytecode 1,6\t0\t0\t0, flowid 5:2",
+    ):
         pair.a.run("tc", *(word.replace("\t", " ") for word in command.split(" ")))
     with pair.a:
         links = LinkPorts(FormerQdiscs(tmp_path / "former", replaces=True))

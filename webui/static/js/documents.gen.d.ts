@@ -924,6 +924,8 @@ export interface components {
             first_table: number;
             /** Forwards */
             forwards: boolean;
+            /** Agent */
+            agent: string;
         };
         /**
          * TopologyModel
