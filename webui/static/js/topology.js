@@ -114,7 +114,10 @@ export class TopologyView {
     const text = this.search.hidden ? "" : this.search.value;
     const found = this.topology ? nodesNamed(this.topology, text) : new Set();
     this.container.classList.toggle("searched", text.trim() !== "");
-    for (const [name, node] of this.nodes) node.classList.toggle("found", found.has(name));
+    for (const [name, node] of this.nodes) {
+      node.classList.toggle("found", found.has(name));
+      if (found.has(name)) node.parentNode?.append(node); // before those that it touches
+    }
     for (const { group, node, peer } of this.links.values())
       group.classList.toggle("found", found.has(node) || found.has(peer));
     setText(byId("node-count", HTMLElement), text.trim() ? `${found.size} found` : "");
