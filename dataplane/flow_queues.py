@@ -22,7 +22,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from sluice.dataplane.queue_dump import Kind, dump
+from sluice.dataplane.rtnetlink import Kind, all_queues
 from sluice.runtime.command import CommandFailed, run
 
 QUEUES = 8
@@ -106,7 +106,7 @@ def standing() -> dict[int, set[int]]:
     """
     queues: dict[int, set[int]] = {}
     try:
-        qdiscs = list(dump(Kind.QDISCS))
+        qdiscs = list(all_queues(Kind.QDISCS))
     except OSError as error:
         raise OSError(error.errno, f"cannot list the queues: {error.strerror}") from error
     for index, handle, _, _ in qdiscs:

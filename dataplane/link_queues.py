@@ -15,7 +15,7 @@ from pyroute2.netlink.exceptions import NetlinkError
 
 from sluice.dataplane.clsact import Netlink
 from sluice.dataplane.loader import kernel_version
-from sluice.dataplane.queue_dump import Kind, attributes, dump
+from sluice.dataplane.rtnetlink import Kind, all_queues, attributes
 from sluice.policy.errors import EnvironmentLacking, SluiceError
 from sluice.runtime.command import CommandFailed, run
 
@@ -204,7 +204,7 @@ class QueueCounters(NamedTuple):
 def queue_counters(kind: Kind, interface: int) -> list[QueueCounters]:
     """Return the counters of an interface of the current network namespace, by its index. Raises OSError."""
     rows = []
-    for index, handle, parent, data in dump(kind, interface):
+    for index, handle, parent, data in all_queues(kind, interface):
         if index != interface:
             continue
         statistics = attributes(attributes(data).get(_STATS2, b""))

@@ -77,7 +77,7 @@ class Agent:
         self._sampler: Sampler | None = None
         if schedule.sample_ms is not None:
             self._sampler = Sampler(self._loop, self._sender, options.run_dir, schedule.sample_ms)
-        self._control = HostControl(options.bpf)
+        self._control = host_control(options)
         self._control_settings = DEFAULT_CONTROL
         self._receiver: Receiver | None = None
         if schedule is not EMPTY:  # without a schedule, the host opens no port
@@ -218,9 +218,7 @@ class Agent:
     def _status(self) -> HostHeartbeat:
         sent = self._traffic.statistics
         received = self._receiver.statistics if self._receiver else ReceiverStatistics()
-        problems = filter(
-            None, (self._control.fallback_reason, self._tagger.problem, self._tagger.guests.problem)
-        )
+        problems = filter(None, (self._control.problem, self._tagger.problem, self._tagger.guests.problem))
         fallback_reason = "; ".join(problems)
         return HostHeartbeat(
             pid=os.getpid(),
@@ -282,12 +280,21 @@ def _take_priority() -> bool:
     return priority is Priority.REALTIME
 
 
+def host_control(options: AgentOptions) -> HostControl:
+    """Return the control of the host's connections, or of those to the fabric's prefixes."""
+    if not options.fabric:
+        return HostControl(options.bpf)
+    from sluice.hostagent.routes import FabricRoutes  # few hosts of a testbed need it
+
+    return HostControl(options.bpf, FabricRoutes(options.fabric, options.run_dir / "routes.json"))
+
+
 def release(options: AgentOptions, interface: str) -> None:
     """Remove what a killed agent has left on this host. What a running one has made goes, too, and comes back.
 
     Raises SluiceError without the interface.
     """
-    link, control = HostLink(interface, None), HostControl(options.bpf)
+    link, control = HostLink(interface, None), host_control(options)
     link.begin()
     tagger = HostTagger(interface, options.bpf, link, options.guests)
     tagger.attach()  # in the place of the killed agent's

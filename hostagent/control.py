@@ -1,17 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """The congestion control of a host: registered, and the default of the network namespace."""
 
+from __future__ import annotations
+
 import logging
 import socket
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sluice.dataplane import congestion
 from sluice.dataplane.congestion import DEFAULT_CONTROL, ControlSettings
 from sluice.hostagent import tcp
 from sluice.policy.controls import LAST_RESORT, PREFIX, fallback_of
 from sluice.policy.errors import EnvironmentLacking
+
+if TYPE_CHECKING:
+    from sluice.hostagent.routes import FabricRoutes
 
 log = logging.getLogger(__name__)
 
@@ -25,8 +31,9 @@ class HostControl:
     If the requested control is not available, it selects a fallback and keeps the reason.
     """
 
-    def __init__(self, use_bpf: bool = True) -> None:
-        self._use_bpf = use_bpf
+    def __init__(self, use_bpf: bool = True, routes: FabricRoutes | None = None) -> None:
+        """`routes`: where connections get the control. None: all of the namespace's do."""
+        self._use_bpf, self._routes = use_bpf, routes
         self._registered: congestion.CongestionControl | None = None
         self._entry: congestion.HostEntry | None = None
         self._written: tuple[ControlSettings, ControlSettings | None] | None = None
@@ -54,6 +61,9 @@ class HostControl:
             self._release()
             self.requested = name
         self.in_force = self._provide(name, settings, is_tagged)
+        if self._routes is not None:
+            self._use_on_routes(self._routes)
+            return
         default = _set_default(self.in_force)
         if default != self.in_force and default != self.default:
             log.warning(
@@ -64,14 +74,29 @@ class HostControl:
             )
         self.default = default
 
+    def _use_on_routes(self, routes: FabricRoutes) -> None:
+        """Let connections to the fabric have the control in force, and all others the machine's."""
+        self.default = _set_default(self.own)  # an agent without these routes may have been killed
+        if self.in_force == self.own:
+            routes.restore()
+        else:
+            routes.use(self.in_force)
+
+    @property
+    def problem(self) -> str:
+        """Why not all connections have the control that they should have; empty if they do."""
+        return self.fallback_reason or (self._routes.problem if self._routes else "")
+
     @property
     def own(self) -> str:
         """The default before this agent. One of Sluice's was left by a killed agent, so LAST_RESORT replaces it."""
         return LAST_RESORT if self._before.startswith(PREFIX) else self._before
 
     def restore(self) -> None:
-        """Restore the namespace's default."""
+        """Restore the namespace's default, and its routes."""
         _set_default(self.own)
+        if self._routes is not None:
+            self._routes.restore()
         self._release()
         if self._entry is not None:
             self._entry.forget()
@@ -88,7 +113,8 @@ class HostControl:
         try:
             self._require(name)
             if name.startswith(PREFIX):
-                others = replace(settings, control=name, without_ecn=self.own)
+                where_all = "" if self._routes else name  # listeners elsewhere keep theirs
+                others = replace(settings, control=where_all, without_ecn=self.own)
                 self._write(replace(others, tags=congestion.NO_TAGS) if is_tagged else others, others)
             else:
                 self.begin()

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from pyroute2 import IPRoute
 
 from sluice.dataplane.link_queues import CLASSES, LinkQueues, QdiscKind, queue_counters, remove
-from sluice.dataplane.queue_dump import Kind
+from sluice.dataplane.rtnetlink import Kind
 from sluice.policy.errors import SluiceError
 from sluice.policy.tags import UNTAGGED
 from sluice.policy.units import BITS_PER_BYTE

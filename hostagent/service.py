@@ -19,6 +19,7 @@ from sluice.runtime.settings.kinds import (
     FileToWrite,
     Folder,
     Interface,
+    Prefix,
     WebAddress,
 )
 
@@ -47,6 +48,13 @@ class AgentOptions:
         "Interfaces from which packets of guests come, for example `tap*` and `vnet*` of virtual machines. The agent"
         " tags these packets by their addresses and ports. What a guest writes into the DSCP is overwritten, except"
         " reserved values. The flag is repeatable.",
+        default=(),
+    )
+    fabric: tuple[str, ...] = entry(
+        ListOf(Prefix(), longest=64),
+        "Prefixes of the network, for example 10.9.0.0/16. Only connections to them get the policy's congestion"
+        " control, by `congctl` on their routes. All others keep the machine's. Without prefixes, all connections of"
+        " the host get it. The flag is repeatable.",
         default=(),
     )
     tags: str = entry(

@@ -128,6 +128,28 @@ class HostName(Outside):
 
 
 @dataclass(frozen=True)
+class Prefix(Kind):
+    """A part of the address space, as text: "10.9.0.0/16"."""
+
+    name: ClassVar[str] = "prefix"
+
+    def read(self, where: str, value: object) -> str:
+        try:
+            if isinstance(value, str) and "/" in value:
+                return str(ipaddress.ip_network(value))
+        except ValueError:
+            pass
+        raise self.refuse(where, value)
+
+    @property
+    def allowed(self) -> str:
+        return "a prefix such as 10.9.0.0/16 or 2001:db8::/32, with no bit set behind it"
+
+    def schema(self) -> Schema:
+        return {"type": "string"}
+
+
+@dataclass(frozen=True)
 class WebAddress(Outside):
     """Where an agent reaches the web process."""
 

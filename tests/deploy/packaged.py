@@ -163,7 +163,8 @@ class Machines:
         """What Sluice could change on a server. Which controls the kernel has depends on all machines."""
         of_kernel = "-e available_congestion -e allowed_congestion"
         return self.on(
-            machine, f"sysctl net.ipv4 | grep -v {of_kernel}; tc qdisc show; tc filter show dev eth0 egress"
+            machine,
+            f"sysctl net.ipv4 | grep -v {of_kernel}; ip route show; tc qdisc show; tc filter show dev eth0 egress",
         )
 
     def queued(self, rack: str) -> set[str]:

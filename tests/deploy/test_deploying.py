@@ -127,6 +127,8 @@ def test_canary__one_port_has_queues_as_tagged(machines: Machines) -> None:
     assert min(limits) * 0.5 <= now[0] - first <= max(limits) * 1.5 + 20_000, "the first bytes are in queue 0"
     assert now[1] - second >= size - 1.5 * max(limits) - 20_000, "the others are in queue 1"
     assert not any(now[2:])
+    assert "congctl sluice_dctcp" in machines.on("web1", "ip route show 10.9.0.0/24")
+    assert "sluice" not in machines.on("web1", "sysctl -n net.ipv4.tcp_congestion_control")
 
 
 def test_rollback__takes_the_queues_away(machines: Machines) -> None:
