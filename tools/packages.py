@@ -72,6 +72,9 @@ COMPLETIONS: Mapping[str, str] = {
 RULES = "usr/share/sluice/prometheus/sluice.rules.yml"
 """The rules for Prometheus, in the package of the web process."""
 
+_FOR_CHANGES = ("fetch-vendor", "package.json", "package-lock.json", "tsconfig.json", "documents.gen.d.ts")
+"""Files of the page that only someone who changes it needs."""
+
 BELOW: Mapping[str, Sequence[str]] = {
     "common": (),
     "store": ("common",),
@@ -134,7 +137,8 @@ def copy(files: Iterable[Path], target: Path) -> None:
 
 def lay_out(package: str, tree: Path, owners: dict[str, str]) -> None:
     """Put the files of a package where they will be. `owners`: library file → the package that has it."""
-    copy((path for path in tracked(*ROOMS[package]) if path.suffix != ".md"), tree / HERE)
+    files = (path for path in tracked(*ROOMS[package]) if path.suffix != ".md" and path.name not in _FOR_CHANGES)
+    copy(files, tree / HERE)
     if package == "web":
         static = (ROOT / "webui/static/vendor").rglob("*")
         copy((path.relative_to(ROOT) for path in static if path.is_file()), tree / HERE)
