@@ -12,6 +12,7 @@ from sluice.controller import END_SIGNALS, tls
 from sluice.policy.errors import FieldError
 from sluice.policy.schema.entries import entry
 from sluice.policy.schema.kinds import Flag
+from sluice.runtime import logs
 from sluice.runtime.lifecycle import Notifier
 from sluice.runtime.settings import Service
 from sluice.runtime.settings.kinds import Address, FileToRead, SecretFile, StoreUrl
@@ -51,10 +52,7 @@ def run(options: ControllerOptions) -> int:
     # Before any library starts a thread (numpy does), because threads inherit the mask.
     # `Launcher.run` waits for the signals.
     signal.pthread_sigmask(signal.SIG_BLOCK, END_SIGNALS)
-    logging.basicConfig(
-        level=logging.DEBUG if options.verbose else logging.INFO,
-        format="%(asctime)s %(levelname)-7s %(name)s: %(message)s",
-    )
+    logs.start(logging.DEBUG if options.verbose else logging.INFO)
     # os-ken logs every byte of a malformed message. connection.py logs the reason in one line.
     logging.getLogger("os_ken").setLevel(logging.CRITICAL)
     from sluice.controller import connection, launcher

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import logging
 import socket
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 from sluice.policy.errors import FieldError
 from sluice.policy.schema.entries import AGENT, entry
 from sluice.policy.schema.kinds import Choice, Flag, ListOf, Number, Text
+from sluice.runtime import logs
 from sluice.runtime.lifecycle import Notifier
 from sluice.runtime.settings import Service
 from sluice.runtime.settings.kinds import (
@@ -129,7 +129,7 @@ def run(options: AgentOptions) -> int:
     name = options.name or AGENT.read("name", socket.gethostname())
     schedule = load_schedule(options.schedule, name) if options.schedule else EMPTY
     interface = options.interface or interface_of_default_route()
-    logging.basicConfig(level=options.log_level, format=f"%(asctime)s {name} %(levelname)s %(message)s")
+    logs.start(options.log_level, name)
     if options.release:
         release(options, interface)
         return 0

@@ -137,7 +137,9 @@ def copy(files: Iterable[Path], target: Path) -> None:
 
 def lay_out(package: str, tree: Path, owners: dict[str, str]) -> None:
     """Put the files of a package where they will be. `owners`: library file → the package that has it."""
-    files = (path for path in tracked(*ROOMS[package]) if path.suffix != ".md" and path.name not in _FOR_CHANGES)
+    files = (
+        path for path in tracked(*ROOMS[package]) if path.suffix != ".md" and path.name not in _FOR_CHANGES
+    )
     copy(files, tree / HERE)
     if package == "web":
         static = (ROOT / "webui/static/vendor").rglob("*")

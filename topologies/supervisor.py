@@ -25,6 +25,7 @@ from sluice.dataplane import build
 from sluice.hostagent.port.settings import try_write_json
 from sluice.policy.network.graph import Topology
 from sluice.policy.units import BITS_PER_BYTE, FRAME_BYTES, NS_PER_S
+from sluice.runtime import logs
 from sluice.runtime.command import CommandFailed
 from sluice.runtime.lifecycle import Watchdog, socket_path
 from sluice.runtime.process import Priority, allowed_priority, reap_orphans, spawn
@@ -241,7 +242,7 @@ class Inside:
 
 
 def main() -> None:
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logs.start()
     signal.signal(signal.SIGTERM, _end)
     settings, graph = load_start(Path(sys.argv[1]))
     inside = Inside(settings, graph)

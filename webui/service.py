@@ -15,6 +15,7 @@ from sluice.policy.errors import EnvironmentLacking, FieldError
 from sluice.policy.schema.entries import entry
 from sluice.policy.schema.kinds import Flag, ListOf, Whole
 from sluice.policy.wire.access import AGENT_LIFE_S
+from sluice.runtime import logs
 from sluice.runtime.lifecycle import Notifier
 from sluice.runtime.settings import Service, kinds
 from sluice.runtime.settings.service import add_checked_flags
@@ -203,7 +204,7 @@ def run(options: WebOptions) -> int:
     from sluice.webui.authority import Authority
     from sluice.webui.housekeeping import EventLog
 
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logs.start()
     store_url = with_password(options.store, options.store_password_file)
     try:
         engine = open_store(store_url)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import errno
 import hashlib
-import logging
 import shutil
 import socket
 import sys
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING
 from sluice.policy.errors import EnvironmentLacking
 from sluice.policy.schema.entries import AGENT, entry
 from sluice.policy.schema.kinds import Flag, Text
+from sluice.runtime import logs
 from sluice.runtime.lifecycle import Notifier, on_end
 from sluice.runtime.settings import Service
 from sluice.runtime.settings.kinds import EnrolmentToken, FileToRead, Folder, WebAddress
@@ -70,7 +70,7 @@ def run(options: PortAgentOptions) -> int:
     from sluice.hostagent.port.agent import PortAgent, last_behaviour, serve
     from sluice.hostagent.port.settings import load_start
 
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logs.start(name=options.name)
     on_end(sys.exit)
     with PortProgram() as program:
         if options.testbed is None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from sluice.policy.errors import SluiceError
 from sluice.run_manager.manager import Listing, RunManager, refused
-from sluice.runtime import plugins
+from sluice.runtime import logs, plugins
 from sluice.runtime.lifecycle import on_end
 from sluice.runtime.local_calls import Listener
 
@@ -25,7 +25,7 @@ def main() -> int:
     parser.add_argument("--socket", required=True, type=Path, metavar="FILE")
     parser.add_argument("--simulations", required=True, type=int, metavar="N")
     given = parser.parse_args()
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logs.start()
     ended = threading.Event()
     on_end(ended.set)
     plugins.load()

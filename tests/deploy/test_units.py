@@ -4,6 +4,7 @@
 The packages are installed in a root folder first, because that takes minutes under emulation.
 """
 
+import json
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -117,3 +118,9 @@ def test_services_end_in_order_and_nothing_was_refused(seen: Path) -> None:
     assert all(found[unit]["ActiveState"] == "inactive" for unit in UNITS), found
     journal = (seen / "journal").read_text()
     assert not [line for line in journal.splitlines() if "Traceback" in line or "not permitted" in line]
+
+
+def test_the_journal_has_fields(seen: Path) -> None:
+    rows = [json.loads(line) for line in (seen / "fields").read_text().splitlines()]
+    assert {row["_SYSTEMD_UNIT"] for row in rows} == {"sluice-agent.service"}
+    assert all(row["LOGGER"].startswith("sluice.") and row["PRIORITY"] in "3467" for row in rows)
