@@ -111,6 +111,7 @@ def execute(arguments: argparse.Namespace) -> int:
         raise SluiceError("attach needs root: run it with sudo")
     state = state_folder()
     with _alone():
+        give_back(state)  # what a killed one has left, before its queues are taken for the network's
         network = find_network()
         description = network.description(arguments.rate)
         if (shaped := network.shaped()) and not arguments.replace_qdiscs:
@@ -119,7 +120,6 @@ def execute(arguments: argparse.Namespace) -> int:
                 f"is needed, because {shaped[0]} has a qdisc of your script. Sluice keeps the rate, and makes the qdisc"
                 f" again at the end; {len(shaped)} ports have one",
             )
-        give_back(state)  # what a killed one has left
         state.mkdir(parents=True, mode=0o755)
         attached = Attached(network, state, arguments.out, arguments.listen, arguments.replace_qdiscs)
         try:
@@ -180,7 +180,7 @@ class Attached:
         web += ["--plaintext-beyond-loopback"] if beyond_loopback else []
         self._start("web", [*service_argv("web"), *web])
         remote = Remote(self._web, self.token_file)
-        self._wait(lambda: _answers(remote), "the web process answers")
+        self._wait(lambda: remote.get("health"), "the web process answers")
         self._start(
             "controller",
             [*service_argv("controller"), "--store", store, "--listen", f"unix:{self._state}/of.sock"],
@@ -245,7 +245,10 @@ class Attached:
     def _wait(self, condition: Callable[[], object], what: str) -> None:
         def checked() -> bool:
             self._services.check()
-            return bool(condition())
+            try:
+                return bool(condition())
+            except Remote.Away:
+                return False
 
         wait_until(checked, f"{what} (the logs are in {self._out / 'log'})", timeout_s=STARTS_WITHIN_S)
 
@@ -262,13 +265,6 @@ def port_agent_argv(state: Path, web: str, replace_qdiscs: bool) -> list[str]:
         web,
     ]
     return argv + (["--replace-qdiscs"] if replace_qdiscs else [])
-
-
-def _answers(remote: Remote) -> bool:
-    try:
-        return bool(remote.get("health"))
-    except Remote.Away:
-        return False
 
 
 def _lives(host: ForeignHost) -> bool:

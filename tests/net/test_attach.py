@@ -180,8 +180,14 @@ def test_detached__the_network_is_as_it_was(foreign: Foreign, before: dict[str, 
     assert "Sluice is not attached here." in foreign.run(sys.executable, "-m", "sluice", "detach")
 
 
-def test_killed__detach_gives_the_network_back(foreign: Foreign, before: dict[str, str]) -> None:
+def test_killed__the_next_one_or_detach_gives_the_network_back(
+    foreign: Foreign, before: dict[str, str]
+) -> None:
     foreign.attach()
+    foreign.kill()
+    foreign.attach()
+    ports = foreign.answer("topology")["topology"]["ports"]
+    assert {port["rate_bps"] for port in ports} == {20_000_000}, "not those of the queues that were left"
     foreign.kill()
     assert foreign.settings() != before
     foreign.run(sys.executable, "-m", "sluice", "detach")
