@@ -99,7 +99,7 @@ class Foreign:
         """Kill `sluice attach`, and wait until all of its processes have ended with it."""
         self.run("pkill", "-9", "-f", "sluice attach")
         self.attached.wait(300)
-        wait_until(lambda: "sluice" not in self.run("ps", "-eo", "args"), "its processes have ended")
+        wait_until(lambda: "-m sluice" not in self.run("ps", "-eo", "args"), "its processes have ended")
 
     def answer(self, path: str) -> Any:
         """What the REST API says, in the namespace of the network."""

@@ -79,8 +79,7 @@ def wait_reached(racks: Racks) -> None:
 
 
 def test_discovery__finds_the_link_and_reaches_everyone(racks: Racks) -> None:
-    text = racks.sluice("network", "discover")[1]
-    assert 'to = "br-back:tor2"' in text
+    wait_until(lambda: 'to = "br-back:tor2"' in racks.sluice("network", "discover")[1], "the link is found")
     wait_reached(racks)
     assert not racks.flows("rack1", "table=4,metadata=0x10001/0xffffff")[-1].count("set_queue"), (
         "it only watches"
