@@ -21,8 +21,8 @@ FRAMES_PER_S = 1200
 
 
 def document() -> dict[str, object]:
-    """Return a scenario: one flow with a deadline, which is urgent from its first byte on."""
-    flow = {"from": HONEST, "to": SINK, "bytes": "12MB", "deadline": "11s"}
+    """Return a scenario: one flow with a deadline, which is urgent from its first byte on, and longer than a test."""
+    flow = {"from": HONEST, "to": SINK, "bytes": "120MB", "deadline": "110s"}
     return {
         "name": "urgency",
         "seed": 1,
