@@ -282,11 +282,14 @@ def _take_priority() -> bool:
 
 def host_control(options: AgentOptions) -> HostControl:
     """Return the control of the host's connections, or of those to the fabric's prefixes."""
-    if not options.fabric:
+    noted = options.run_dir / "routes.json"
+    if not options.fabric and not noted.exists():
         return HostControl(options.bpf)
     from sluice.hostagent.routes import FabricRoutes  # few hosts of a testbed need it
 
-    return HostControl(options.bpf, FabricRoutes(options.fabric, options.run_dir / "routes.json"))
+    routes = FabricRoutes(options.fabric, noted)
+    routes.restore()  # those of a killed agent, which may have had other prefixes
+    return HostControl(options.bpf, routes if options.fabric else None)
 
 
 def release(options: AgentOptions, interface: str) -> None:

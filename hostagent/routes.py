@@ -85,13 +85,13 @@ class FabricRoutes:
     """The routes of this network namespace that lead to some prefixes."""
 
     def __init__(self, prefixes: Sequence[str], file: Path) -> None:
-        """`file`: notes the metrics of changed routes until they are as before, for the agent after a killed one."""
+        """`file`: notes each route that is changed or added until all are as before, for one after a killed agent."""
         self._prefixes = [ipaddress.ip_network(prefix) for prefix in prefixes]
         self._file = file
         self._before: dict[str, str] = read_json(file) or {}
         """Key of a route that has another control now → its metrics before, hexadecimal."""
-        self._used: tuple[str | None, float] = ("", 0.0)
-        """The control in use, None: that of before; and when the routes were looked at last, in monotonic seconds."""
+        self._used = "", 0.0
+        """The control in use, and when the routes were looked at last, in monotonic seconds."""
         self.problem = ""
         """Which prefixes keep the machine's control, and why; empty if none does."""
 
@@ -104,35 +104,31 @@ class FabricRoutes:
         if control == before and time.monotonic() - looked_s < LOOK_S:
             return
         self._used = control, time.monotonic()
-        problems: list[str] = []
-        for prefix in self._prefixes:
-            routes = list(_to(prefix))
-            if not routes:
-                problems.append(f"no route leads to {prefix}, so its connections keep the machine's control")
-            for route in routes:
-                if route.control != control:
-                    problems += self._give(route, control)
-        problem = "; ".join(problems)
+        problem = "; ".join(filter(None, (self._use_to(prefix, control) for prefix in self._prefixes)))
         if problem and problem != self.problem:
             log.warning("%s", problem)
         self.problem = problem
 
-    def _give(self, route: _Route, control: str) -> list[str]:
-        if route.protocol != _OURS and route.key not in self._before:
-            self._before[route.key] = route.values.get(_METRICS, b"").hex()
-            write_json(self._file, self._before)
+    def _use_to(self, prefix: Prefix, control: str) -> str:
+        """Give the routes to a prefix this control. Returns why one does not get it; empty if all do."""
         try:
-            make(Kind.ROUTES, route.with_control(control).message(), replaces=True)
+            routes = list(_to(prefix))
+            if not routes:
+                return f"no route leads to {prefix}, so its connections keep the machine's control"
+            for route in (route for route in routes if route.control != control):
+                if route.key not in self._before:
+                    before = self._before | {route.key: route.values.get(_METRICS, b"").hex()}
+                    write_json(self._file, before)
+                    self._before = before
+                make(Kind.ROUTES, route.with_control(control).message(), replaces=True)
+                log.info("connections to %s use %s", route.prefix, control)
         except OSError as error:
-            return [f"the route to {route.prefix} takes no congestion control: {error.strerror}"]
-        log.info("connections to %s use %s", route.prefix, control)
-        return []
+            return f"connections to {prefix} keep the machine's control: {error}"
+        return ""
 
     def restore(self) -> None:
         """Let all routes be as before. A second call does nothing."""
-        if self._used[0] is None:
-            return
-        for version in {prefix.version for prefix in self._prefixes}:
+        for version in {ipaddress.ip_network(key.split()[0]).version for key in self._before}:
             for route in list(_routes(version)):
                 try:
                     if route.protocol == _OURS:
@@ -146,7 +142,7 @@ class FabricRoutes:
                     )
         self._before.clear()
         self._file.unlink(missing_ok=True)
-        self._used, self.problem = (None, 0.0), ""
+        self._used, self.problem = ("", 0.0), ""
 
 
 def _to(prefix: Prefix) -> Iterator[_Route]:

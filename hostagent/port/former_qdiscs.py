@@ -50,7 +50,7 @@ class FormerQdiscs:
     def make_room(self, interface: str, root: dict[str, Any]) -> str:
         """Prepare an interface for queues of Sluice. Returns why they must not be made; empty if they may.
 
-        `root`: its qdisc, as `tc -j` writes it. Raises CommandFailed, OSError.
+        `root`: its qdisc, as `tc -j` writes it. Raises CommandFailed.
         """
         if root.get("handle") == _KERNELS_OWN or root["kind"] == "noqueue":
             return ""
@@ -60,14 +60,14 @@ class FormerQdiscs:
                 f"{shown}; to give the port queues, remove it (tc qdisc del dev {interface} root), or let the port"
                 " agent replace it (replace_qdiscs), which makes it again when it leaves"
             )
-        parts = list(_read(socket.if_nametoindex(interface)))
-        for part in parts:
-            if part.kind is Kind.QDISCS and run(
-                ["tc", "filter", "show", "dev", interface, "parent", _name(part.handle)]
-            ):
+        try:
+            parts = list(_read(socket.if_nametoindex(interface)))
+            if any(_has_filters(interface, part.handle) for part in parts if part.kind is Kind.QDISCS):
                 return f"{shown}, because filters of tc belong to it: tc filter show dev {interface}"
-        self._folder.mkdir(parents=True, exist_ok=True)
-        write_json(self._file(interface), {"parts": parts})
+            self._folder.mkdir(parents=True, exist_ok=True)
+            write_json(self._file(interface), {"parts": parts})
+        except OSError as error:
+            return f"{shown}, because it cannot be noted in {self._folder}: {error}"
         return ""
 
     def restore(self, interface: str) -> None:
@@ -98,8 +98,8 @@ def root_qdiscs() -> dict[str, dict[str, Any]]:
     return roots
 
 
-def _name(handle: int) -> str:
-    return f"{handle >> 16:x}:"
+def _has_filters(interface: str, handle: int) -> bool:
+    return bool(run(["tc", "filter", "show", "dev", interface, "parent", f"{handle >> 16:x}:"]))
 
 
 def _read(index: int) -> Iterator[_Part]:

@@ -35,6 +35,18 @@ def command_parser(
     )
 
 
+def add_listen(parser: argparse.ArgumentParser) -> None:
+    """Add the dashboard's address, and the permission to serve it to other machines without TLS."""
+    parser.add_argument(
+        "--listen", default="127.0.0.1:8080", help="address of the dashboard (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--plaintext-beyond-loopback",
+        action="store_true",
+        help="allow --listen an address that other machines reach, though it has no TLS",
+    )
+
+
 def add_scenario(parser: argparse.ArgumentParser, about: str = SCENARIO_HELP, **more: Any) -> None:
     """Add the scenario, which files and the names of included scenarios complete."""
     scenario = parser.add_argument("scenario", type=Path, help=about, **more)

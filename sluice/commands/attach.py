@@ -48,7 +48,7 @@ PROBLEMS_LAST_S = 15.0
 """While Sluice starts, it may name problems. Those that last longer are shown."""
 CHECK_S = 0.5
 HOSTS = "hosts.json"
-"""Each host that Sluice has joined: its interface, and its default congestion control before."""
+"""Each host that Sluice has joined: its interface, its default congestion control before, its agent's folder."""
 _ADDRESS = "\0sluice-attach"
 _CREDENTIALS = struct.Struct("=iII")
 """Process, user and group at the other end of a Unix socket (unix(7))."""
@@ -87,14 +87,7 @@ def parser() -> argparse.ArgumentParser:
         metavar="NAME",
         help="first scheme (default: %(default)s)",
     )
-    parser.add_argument(
-        "--listen", default="127.0.0.1:8080", help="address of the dashboard (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--plaintext-beyond-loopback",
-        action="store_true",
-        help="allow --listen an address that other machines reach, though it has no TLS",
-    )
+    options.add_listen(parser)
     parser.add_argument(
         "--out",
         type=options.folder,
@@ -167,7 +160,10 @@ class Attached:
     def start(self, description: Mapping[str, Any], scheme: str, beyond_loopback: bool) -> None:
         """Start all processes, put description and scheme in force, and wait until they are. Raises SluiceError."""
         hosts = self._network.hosts
-        before = {host.name: [host.interface, run(host.inside(["cat", _CONTROL])).strip()] for host in hosts}
+        before = {
+            host.name: [host.interface, run(host.inside(["cat", _CONTROL])).strip(), str(self._run_dir(host))]
+            for host in hosts
+        }
         (self._state / HOSTS).write_text(json.dumps(before))
         switches = len({port.switch for port in self._network.ports})
         console.print(f"[bold]Sluice[/] joins {switches} switches and {len(hosts)} hosts of Mininet …")
@@ -239,8 +235,11 @@ class Attached:
             "--web",
             self._web,
         ]
-        argv += ["--run-dir", str(self._out / "spool" / host.name)]
+        argv += ["--run-dir", str(self._run_dir(host))]
         return host.inside(argv + (["--queues-at", host.queues_at] if host.queues_at else []))
+
+    def _run_dir(self, host: ForeignHost) -> Path:
+        return self._out / "spool" / host.name
 
     def _wait(self, condition: Callable[[], object], what: str) -> None:
         def checked() -> bool:
@@ -324,9 +323,10 @@ def give_back(state: Path) -> None:
         return
     pids, switches = hosts_and_switches()
     noted = (state / HOSTS).read_text() if (state / HOSTS).exists() else "{}"
-    for name, (interface, control) in json.loads(noted).items():
+    for name, (interface, control, run_dir) in json.loads(noted).items():
         if name in pids:
             argv = [*service_argv("agent"), "--name", name, "--interface", interface, "--release"]
+            argv += ["--run-dir", run_dir]
             _try(inside(pids[name], argv), name)
             _try(inside(pids[name], ["sh", "-c", f"echo {control} > {_CONTROL}"]), name)
     if switches:

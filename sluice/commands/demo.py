@@ -74,14 +74,7 @@ def parser() -> argparse.ArgumentParser:
         metavar="SECONDS",
         help="length of the traffic of each scheme of the tour (default: %(default)g)",
     )
-    parser.add_argument(
-        "--listen", default="127.0.0.1:8080", help="address of the dashboard (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--plaintext-beyond-loopback",
-        action="store_true",
-        help="allow --listen an address that other machines reach, though it has no TLS",
-    )
+    options.add_listen(parser)
     parser.add_argument(
         "--out",
         type=options.folder,

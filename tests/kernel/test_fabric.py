@@ -90,7 +90,7 @@ def test_a_prefix_behind_a_router_gets_a_route_of_its_own(wide: Pair, tmp_path: 
         fabric.use("cubic")
         assert f"10.20.0.0/16 via {ELSEWHERE['b']} dev eth0 proto 92 congctl cubic" in routes(wide)
         wide.a.run("ip", "route", "change", "default", "via", V4["b"])
-        FabricRoutes(("10.20.0.0/16",), tmp_path / "routes.json").restore()  # after a killed agent
+        FabricRoutes((), tmp_path / "routes.json").restore()  # after a killed agent, and without its prefixes
     assert routes(wide) == before
 
 
@@ -114,4 +114,13 @@ def test_host_control__leaves_the_default_alone(wide: Pair, tmp_path: Path) -> N
         assert routes(wide) == shown
         host.use(other)
         host.restore()
+    assert routes(wide) == shown
+
+
+def test_a_note_that_cannot_be_written_is_a_problem_and_no_route_changes(wide: Pair, tmp_path: Path) -> None:
+    shown = routes(wide)
+    with wide.a:
+        fabric = FabricRoutes(FABRIC, tmp_path / "nothing" / "routes.json")
+        fabric.use("reno")
+    assert fabric.problem.count("keep the machine's control") == len(FABRIC)
     assert routes(wide) == shown
