@@ -158,8 +158,8 @@ test-kubernetes: setup ## the chart against the schemas of two releases of Kuber
 	GOBIN=$(CURDIR)/.setup/bin .venv/bin/go install helm.sh/helm/v3/cmd/helm@v3.19.5
 	$(PYTHON) -m pytest -q -n 0 tests/kubernetes $(ARGS)
 
-test-fast: venv fabric ## tests of the tiers unit and simulator, without the slow ones
-	$(PYTHON) -m pytest -q -n logical --dist worksteal -m "not slow and not timing" tests/unit tests/sim $(ARGS)
+test-fast: venv fabric ## tests of the tiers unit and simulator in about a minute: without the slow ones and PostgreSQL
+	@tools/in-memory $(PYTHON) -m pytest -q -n logical --dist worksteal -m "not slow and not timing and not pg" tests/unit tests/sim $(ARGS)
 
 MINUTES ?= 10
 SEED ?=

@@ -18,7 +18,8 @@ import sys
 import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.metadata import entry_points
+from functools import cache
+from importlib.metadata import EntryPoints, entry_points
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -70,7 +71,7 @@ def use(file: Path) -> None:
 
 def load() -> None:
     """Load all plugins that are not loaded yet. Raises PluginError that names the plugin."""
-    for point in entry_points(group=GROUP):
+    for point in _entry_points(tuple(sys.path)):
         source = f"entry point {point.name} = {point.value}"
         if source in LOADED:
             continue
@@ -81,6 +82,11 @@ def load() -> None:
         _add(source, module)
     for path in _files():
         _load_file(Path(path))
+
+
+@cache
+def _entry_points(_path: tuple[str, ...]) -> EntryPoints:
+    return entry_points(group=GROUP)  # reads the metadata of all packages on the path
 
 
 def _files() -> list[str]:

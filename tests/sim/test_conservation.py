@@ -131,6 +131,7 @@ def assert_all_delivered(net: kit.Net, result: kit.Columns, columns: kit.Columns
     net.assert_nothing_left()
 
 
+@pytest.mark.slow
 @settings(max_examples=150)
 @given(st.data())
 def test_packets_are_conserved_at_every_event(data: st.DataObject) -> None:

@@ -188,6 +188,7 @@ def served_share(left: list[int], packets: int, flows: int) -> list[float]:
     return [left[:packets].count(flow) / packets for flow in range(flows)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("of_each", "packets", "served"),
     [

@@ -33,6 +33,8 @@ from sluice.store.schema import applied, policies
 from sluice.topologies import build_topology
 from sluice.webui.scoreboard import scoreboard_document
 
+pytestmark = pytest.mark.slow
+
 DOCUMENT: dict[str, Any] = {
     "name": "live",
     "fabric": {

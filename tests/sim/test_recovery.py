@@ -324,6 +324,7 @@ def overtaken(*later: Step) -> list[Step]:
     return [*burst(3), (ROUND_TRIP, ARRIVES, 1), *later]
 
 
+@pytest.mark.slow
 def test_nothing_is_missing_before_a_later_packet_has_arrived(play: Play) -> None:
     assert play([*burst(3), (ROUND_TRIP, ARRIVES, 0), (10**6, NOTHING, 0)])[-1] == (-1, NEVER)
 

@@ -444,6 +444,7 @@ STARTED = 400
 CLOSE_US = 0.1
 
 
+@pytest.mark.slow
 def test_ns2__of_the_first_hundred_flows_three_of_four_take_the_same_time() -> None:
     """A flow differs once it meets a long one: the queues of both simulators drift apart by a packet."""
     document = ns2._point(ns2.AS_NS2, ns2.NS2, given(ns2.EXPERIMENT, "--flows", str(STARTED))).document

@@ -30,6 +30,8 @@ from tests.sim.bottleneck import compiled
 from tests.sim.kit import FRAME, GBIT, MS, US, Link
 from tests.sim.threaded import DOCUMENT, FABRICS, RACKS, digest, simulation
 
+pytestmark = pytest.mark.slow
+
 ONLY_TIMEOUTS = {"scheme": {"name": "tcp"}, "simulator": {"duplicate_threshold": 0}}
 
 

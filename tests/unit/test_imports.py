@@ -8,8 +8,12 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from sluice import cli
 from sluice.runtime import extras
+
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 ROOMS = tomllib.loads((ROOT / "docs" / "rooms.toml").read_text())

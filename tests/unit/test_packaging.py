@@ -17,6 +17,8 @@ from sluice.policy.version import VERSION
 from sluice.runtime import extras
 from tools import packages
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 

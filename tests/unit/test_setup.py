@@ -14,6 +14,8 @@ import pytest
 from sluice.store.totals import FLOW_SECONDS, FLOW_SLOWDOWN, Metric, bound_text
 from tests.fuzz.targets import TARGETS, corpus
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 FILES = (
     "Makefile",

@@ -18,6 +18,8 @@ from sluice.store.engine import engine_of, open_store
 from tests.kit.networks import single
 from tests.unit.controller.mastership import World, policy
 
+pytestmark = pytest.mark.slow
+
 MODEL = Path(__file__).parents[2] / "model"
 TRACES: list[list[Any]] = json.loads(gzip.decompress((MODEL / "traces.json.gz").read_bytes()))
 PARTS = 2

@@ -106,11 +106,7 @@ def keys() -> Iterator[Any]:
 
 def fits(one: Entry, value: object) -> bool:
     """Return whether the schema, which the reference and the API publish, allows the value."""
-    try:
-        jsonschema.validate(value, entry_schema(one))
-    except jsonschema.ValidationError:
-        return False
-    return True
+    return bool(jsonschema.Draft202012Validator(entry_schema(one)).is_valid(value))
 
 
 @pytest.mark.parametrize(("given", "table", "one"), list(keys()))

@@ -15,6 +15,8 @@ from sluice.cli import COMMANDS, SERVICES
 from sluice.commands.completion import SHELLS, script
 from sluice.policy.schemes import SCHEMES
 
+pytestmark = pytest.mark.slow
+
 SLUICE = Path(sys.executable).with_name("sluice")
 TIMEOUT_S = 60.0
 

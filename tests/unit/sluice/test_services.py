@@ -26,6 +26,8 @@ from sluice.runtime.settings.service import Service, example, from_file, merge
 from sluice.store.engine import with_password
 from tests.kit.bundles import sluice
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(params=SERVICES)
 def one(request: pytest.FixtureRequest) -> Service[object]:

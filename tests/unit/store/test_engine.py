@@ -331,11 +331,13 @@ def spooled(device: Device) -> set[str]:
     return Spool(device.files).ids()
 
 
+@pytest.mark.slow
 def test_store__with_fsync_no_accepted_record_is_lost(device: Device) -> None:
     accepted = device.fail_during(_STORE.format(fsync=True), LINES)
     assert {f"run/{number}" for number in accepted} <= stored(device)
 
 
+@pytest.mark.slow
 def test_store__without_fsync_accepted_records_are_lost_and_the_store_is_whole(device: Device) -> None:
     accepted = device.fail_during(_STORE.format(fsync=False), LINES)
     left = stored(device)

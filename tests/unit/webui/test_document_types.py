@@ -137,6 +137,7 @@ def streamed(client: Client) -> Iterator[tuple[str, Any]]:
             yield types[lines["event"]], json.loads(lines["data"])
 
 
+@pytest.mark.slow
 def test_every_document_has_the_keys_and_types_of_its_model(
     client: Client,
     engine: Engine,
@@ -173,6 +174,7 @@ MODULES = Path(__file__).parents[3] / "webui/static/js/pure"
 NODE = shutil.which("node") or ""
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not NODE, reason="node is missing; on Debian: apt-get install nodejs")
 def test_pure_modules(tmp_path: Path) -> None:
     """Every module has a file of tests. One process runs them all."""

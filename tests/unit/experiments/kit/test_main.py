@@ -21,6 +21,7 @@ from sluice.runs.files import scenario_with
 from tests.unit.experiments.kit.figure import EXPERIMENT
 
 
+@pytest.mark.slow
 def test_main__a_quick_run_ends_with_plot_numbers_and_verdict(tmp_path: Path) -> None:
     assert main(EXPERIMENT, ["--quick", "--out", str(tmp_path), "--jobs", "1"]) == 0
     verdict = json.loads((tmp_path / "verdict.json").read_text())
@@ -104,6 +105,7 @@ def test_every_name__has_an_experiment_a_page_and_a_quick_mode(name: str) -> Non
     assert not whole.quick
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_every_name__plans_scenarios_in_folders_of_their_own(name: str, tmp_path: Path) -> None:
     experiment = load(name)

@@ -18,6 +18,8 @@ from sluice.policy.workload.scenario import Scenario, scenario_from_document
 from sluice.runs.files import load_cdf, scenario_with
 from tests.kit.bundles import given
 
+pytestmark = pytest.mark.slow
+
 
 def scenarios(*words: str) -> dict[tuple[str, str, float | None], Scenario]:
     asked = given(fct.EXPERIMENT, "--seeds", "1", *words)

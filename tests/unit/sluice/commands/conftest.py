@@ -33,7 +33,7 @@ def url(engine: Engine) -> Iterator[str]:
     """Run a web process as a thread. Yields its address."""
     stopping = threading.Event()
     server = make_server("127.0.0.1", 0, create_app(engine, "token", stopping), handler_class=Quiet)
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))  # seconds between looks at the end
     thread.start()
     yield f"http://127.0.0.1:{server.server_port}"
     stopping.set()

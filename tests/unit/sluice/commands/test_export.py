@@ -22,6 +22,8 @@ from sluice.store.observed import ThresholdChange, add_thresholds
 from sluice.topologies import build
 from tests.kit.bundles import record
 
+pytestmark = pytest.mark.slow
+
 SCENARIO = """
 name = "x"
 fabric = { topology = "single" }

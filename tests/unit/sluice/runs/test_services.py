@@ -21,6 +21,8 @@ from sluice.runtime.lifecycle import Watchdog
 from sluice.runtime.process import spawn
 from sluice.runtime.wait import wait_until
 
+pytestmark = pytest.mark.slow
+
 
 def test_check__restarts_what_died() -> None:
     services = Services()

@@ -72,6 +72,7 @@ def in_stages(*stages: str) -> list[FlowRecord]:
     return [replace(one, id=f"{stages[i // 10]}/{i}") for i, one in enumerate(flows)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("schemes", "versions"), [(["tcp"], 1), (["tcp", "dctcp", "pias"], 3)])
 def test_finish_tour__writes_table_picture_and_report_also_of_one_stage(
     schemes: list[str], versions: int, tmp_path: Path
