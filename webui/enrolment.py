@@ -93,13 +93,14 @@ MAX_BODY_BYTES = 20_000
 @api.post("/enrolments", answers=TokenAnswer, errors=[409], token=True, body=NewToken)
 def make_token() -> Response:
     """Make a token with which one agent can enrol once. Earlier unused tokens of this name end."""
-    require_token()
+    caller = require_token()
     asked = read(NewToken, read_json(MAX_BODY_BYTES))
     authority = _authority()
     expires_at = int(time.time() + asked.valid_s)
     secret = secrets.token_urlsafe(24)
     access.put_enrolment(services().engine, secret, asked.name, asked.kind, expires_at)
-    add_event(services().engine, "enrolment-token-made", agent=asked.name, agent_kind=asked.kind)
+    made = {"agent": asked.name, "agent_kind": asked.kind}
+    add_event(services().engine, "enrolment-token-made", **made, by=caller.name)
     token = Token(asked.name, asked.kind, secret, expires_at, authority.fingerprint())
     return jsonify(token=token.text(), expires_at=expires_at)
 
@@ -115,11 +116,11 @@ def list_certificates() -> Response:
 @api.post("/agents/<name>/revocation", answers=RevokedAnswer, errors=[404], token=True)
 def revoke_agent(path: AgentPath) -> Response:
     """Refuse this agent from its next request on. Its unused token ends too."""
-    require_token()
+    caller = require_token()
     count = access.revoke(services().engine, path.name)
     if not count:
         raise ApiError(404, "not-found", f"the agent {path.name} has no certificate or token in force")
-    add_event(services().engine, "certificate-revoked", agent=path.name)
+    add_event(services().engine, "certificate-revoked", agent=path.name, by=caller.name)
     return jsonify(revoked=count)
 
 

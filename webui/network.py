@@ -24,7 +24,7 @@ from sluice.store import ages, observed
 from sluice.store.desired import current_topology, current_version
 from sluice.store.failures import last_failure
 from sluice.webui.api import Api, Model, model_of, read_json
-from sluice.webui.auth import require_token
+from sluice.webui.auth import Caller, require_token
 from sluice.webui.problems import problems
 from sluice.webui.services import services
 
@@ -351,10 +351,10 @@ def read_description() -> Response:
 @description_api.put("/network", answers=NetworkAnswer, token=True, body=Network)
 def change_description() -> Response:
     """Make this document the description of the network. The controller follows within a second."""
-    require_token()
+    caller = require_token()
     document = read_json()
     read_network(document)
-    return _put(document)
+    return _put(document, caller)
 
 
 @description_api.post("/network/check", answers=FindingsAnswer, body=Network)
@@ -368,16 +368,14 @@ def check_description() -> Response:
 @description_api.delete("/network", answers=NetworkAnswer, errors=[400, 413, 415], token=True)
 def withdraw_description() -> Response:
     """Make Sluice leave the network: the controller removes its rules from all switches and adds no more."""
-    require_token()
-    return _put(None)
+    return _put(None, require_token())
 
 
-def _put(document: Mapping[str, Any] | None) -> Response:
+def _put(document: Mapping[str, Any] | None, caller: Caller) -> Response:
     engine = services().engine
-    version = observed.put_network(engine, document, author="api")
-    observed.add_event(
-        engine, "network-described" if document is not None else "network-withdrawn", version=version
-    )
+    version = observed.put_network(engine, document, author=caller.name)
+    what = "network-withdrawn" if document is None else "network-described"
+    observed.add_event(engine, what, version=version, by=caller.name)
     return jsonify(_answer(engine))
 
 

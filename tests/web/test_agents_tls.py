@@ -292,7 +292,7 @@ def test_revocation__at_the_next_request_of_a_kept_connection(web: Web, tmp_path
     refused = deliver(client, record("gone/2", src="gone"))
     assert error(refused) == (403, "certificate-revoked")
     assert "this agent's certificate was revoked; enrol it again" in refused.json()["error"]["problem"]
-    assert web.events("certificate-revoked")[-1] == {"agent": "gone"}
+    assert web.events("certificate-revoked")[-1] == {"agent": "gone", "by": "owner"}
     assert web.command("/api/v1/agents/gone/revocation").status_code == 404
     again = web.client(web.enrolled(tmp_path / "id", Holder("gone", "host")))
     assert deliver(again, record("gone/2", src="gone")).ok
