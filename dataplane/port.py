@@ -187,4 +187,7 @@ def _index(ifname: str) -> int:
     try:
         return socket.if_nametoindex(ifname)
     except OSError as error:
-        raise SluiceError(f"there is no port {ifname} in this network namespace") from error
+        raise SluiceError(
+            f"there is no interface {ifname} in this network namespace, so no program works at this port; leave ports"
+            " without an interface, as Open vSwitch's patch ports, out of the description"
+        ) from error

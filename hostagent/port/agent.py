@@ -27,7 +27,7 @@ from sluice.hostagent.port import settings as files
 from sluice.hostagent.port.machine_watch import MachineWatch, switch_losses
 from sluice.hostagent.port.queues import LIST_QUEUES, queue_rows, share_out
 from sluice.hostagent.port.settings import PortAgentSettings, check_behaviour, port_settings
-from sluice.policy.errors import EnvironmentLacking, FieldError, SluiceError
+from sluice.policy.errors import FieldError, SluiceError
 from sluice.policy.network.graph import Port, Topology
 from sluice.policy.schema.desired import PortBehaviour
 from sluice.policy.schema.entries import read, write
@@ -155,12 +155,10 @@ class PortAgent:
                 if not self.program.is_attached(interface):
                     self._attach(port)
                 self.refused.pop(interface, None)
-            except EnvironmentLacking as lacking:
-                if self.refused.get(interface) != str(lacking):
-                    log.warning("%s: %s", port.id, lacking)
-                self.refused[interface] = str(lacking)
             except (SluiceError, CommandFailed) as error:
-                log.warning("%s: %s", port.id, error)
+                if self.refused.get(interface) != str(error):
+                    log.warning("%s: %s", port.id, error)
+                self.refused[interface] = str(error)
         if not self.shares_stand:
             self._share_out()
 

@@ -324,6 +324,7 @@ class NetworkPorts:
             if port.interface not in names:
                 agent.program.detach(port.interface)
                 agent.attached.pop(port.interface, None)
+                agent.refused.pop(port.interface, None)
         agent.graph = replace(topology, ports=ports)
         acting = [port for port in ports if name_port(agent.behaviour.acts_at, port.id)]
         self._queue(acting)
@@ -331,7 +332,7 @@ class NetworkPorts:
         agent.unqueued = frozenset(names - {port.interface for port in acting} | problems.keys())
         forwarding = [port for port in ports if topology.switch_by_name[port.switch].forwards]
         agent.unkept = self._own.unkept(forwarding)
-        agent.problems = tuple(problems.values())
+        agent.problems = tuple(text for name, text in problems.items() if name not in agent.refused)
         for port in acting:
             if port.interface in agent.attached and not self._is_fitted(port):
                 self._fit(port)

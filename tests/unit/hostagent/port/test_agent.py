@@ -215,11 +215,16 @@ def test_read_behaviour_file__once_for_each_time_it_is_written(agent: PortAgent)
     assert agent.behaviour.mark_bytes == 6_000
 
 
+@pytest.mark.parametrize("error", [EnvironmentLacking, SluiceError])
 def test_reconcile__a_port_that_has_no_room_for_the_program_is_a_problem_until_it_has(
-    agent: PortAgent, program: FakeProgram, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    error: type[SluiceError],
+    agent: PortAgent,
+    program: FakeProgram,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     def no_room(ifname: str, settings: PortSettings) -> None:
-        raise EnvironmentLacking(f"{ifname} has no room")
+        raise error(f"{ifname} has no room")
 
     with monkeypatch.context() as patched:
         patched.setattr(program, "attach", no_room)
