@@ -25,7 +25,7 @@ TOKEN = "the-token"
 LARGE = ("policy", "policy/preview", "network", "network/check")
 LONG = ("policy", "runs")
 RANDOM = os.environ.get("SLUICE_EXAMPLES") == "random"
-EXAMPLES = 40 if RANDOM else 6
+EXAMPLES = 40 if RANDOM else 4
 
 
 def configuration() -> schemathesis.Config:

@@ -61,7 +61,12 @@ def compiled_go(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     if shutil.which("go") is None:
         pytest.skip("needs Go: apt-get install golang-go")
     program = tmp_path_factory.mktemp("example") / "deadline"
-    env = {"GOCACHE": str(Path.home() / ".cache/go-build"), **os.environ, "GOTOOLCHAIN": "local"}
+    env = {
+        "GOCACHE": str(Path.home() / ".cache/go-build"),
+        **os.environ,
+        "GOTOOLCHAIN": "local",
+        "CGO_ENABLED": "0",
+    }
     subprocess.run(["go", "vet", str(EXAMPLES / "deadline.go")], env=env, check=True)
     subprocess.run(["go", "build", "-o", str(program), str(EXAMPLES / "deadline.go")], env=env, check=True)
     return [str(program)]
