@@ -21,15 +21,13 @@ from pyroute2 import IPRoute
 from sluice.dataplane.link_queues import CLASSES, LinkQueues, QdiscKind, queue_counters, remove
 from sluice.dataplane.rtnetlink import Kind
 from sluice.policy.errors import SluiceError
-from sluice.policy.tags import UNTAGGED
+from sluice.policy.tags import BURST_BYTES, UNTAGGED
 from sluice.policy.units import BITS_PER_BYTE
 from sluice.policy.wire.agents import LinkCounters, LinkQueue
 from sluice.runtime.command import CommandFailed
 
 log = logging.getLogger(__name__)
 
-LARGEST_BYTES = 65_536
-"""The answer if the interface cannot be read: the largest packet of Linux unless BIG TCP is configured."""
 IP_AND_TCP_BYTES = 20 + 20
 _SIOCGIFHWADDR = 0x8927
 _ETHERNET = 1
@@ -56,11 +54,12 @@ def mac_address(interface: str) -> str:
 
 
 def tag_burst_bytes(interface: str) -> int:
-    """Return the most payload that can leave an interface under one tag.
+    """Return the most payload of a flow that can leave an interface beyond the edge of its tag.
 
     The tagger sees a packet before segmentation offload cuts it, so all segments of it carry one tag. TCP builds such
     packets for every interface, up to gso_max_size bytes and gso_max_segs segments. If the interface offers no
-    segmentation, or has it turned off, the kernel cuts them, but later than the tagger. A program that uses UDP_SEGMENT
+    segmentation, or has it turned off, the kernel cuts them, but later than the tagger. A long packet has the tag of
+    its last segments (dataplane/laws/tag.h), so the answer is at most BURST_BYTES. A program that uses UDP_SEGMENT
     builds such packets itself.
     """
     try:
@@ -70,8 +69,8 @@ def tag_burst_bytes(interface: str) -> int:
                 raise OSError(errno.ENODEV, "no such interface")
             (link,) = routes.get_links(indexes[0])
     except OSError as error:
-        log.warning("%s: cannot read its longest packets (%s): assuming 64 KB", interface, error)
-        return LARGEST_BYTES
+        log.warning("%s: cannot read its longest packets (%s): assuming long ones", interface, error)
+        return BURST_BYTES
     mtu, size, segments = (
         link.get_attr(name) for name in ("IFLA_MTU", "IFLA_GSO_MAX_SIZE", "IFLA_GSO_MAX_SEGS")
     )
@@ -79,12 +78,13 @@ def tag_burst_bytes(interface: str) -> int:
 
 
 def burst_of(mtu_bytes: int, gso_max_bytes: int, gso_max_segments: int) -> int:
-    """Return the payload for these settings of an interface; gso_max_* of 0 mean no limit below 64 KB.
+    """Return the payload for these settings of an interface; gso_max_* of 0 mean no limit.
 
-    payload = min(gso_max_size, gso_max_segs * segment)     segment = MTU - 40
+    payload = min(gso_max_size, gso_max_segs * segment, BURST_BYTES)     segment = MTU - 40
     """
     segment = mtu_bytes - IP_AND_TCP_BYTES
-    return max(segment, min(gso_max_bytes or LARGEST_BYTES, (gso_max_segments or LARGEST_BYTES) * segment))
+    longest = min(gso_max_bytes or BURST_BYTES, (gso_max_segments or BURST_BYTES) * segment)
+    return min(max(segment, longest), BURST_BYTES)
 
 
 class HostLink:

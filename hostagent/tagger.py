@@ -14,7 +14,7 @@ from fnmatch import fnmatchcase
 from sluice.dataplane.clsact import RunCheck, skipped
 from sluice.dataplane.sockopt import SocketHook
 from sluice.dataplane.tagger import Tagger, TagSettings
-from sluice.hostagent.link import LARGEST_BYTES, HostLink, tag_burst_bytes, traffic
+from sluice.hostagent.link import HostLink, tag_burst_bytes, traffic
 from sluice.policy import tags
 from sluice.policy.errors import EnvironmentLacking, SluiceError
 from sluice.policy.wire.agents import ForeignDscp, HostSettings
@@ -125,7 +125,7 @@ class HostTagger:
 
     def _most_bytes(self) -> int:
         """What a guest builds is not known here, so it is what it can build."""
-        return LARGEST_BYTES if self.guests else tag_burst_bytes(self._interface)
+        return tags.BURST_BYTES if self.guests else tag_burst_bytes(self._interface)
 
     def _fail(self, problem: str) -> None:
         self.attached, self.burst_bytes = False, None

@@ -31,6 +31,9 @@ TAG_COUNT = 62
 ATTAINED_BUCKETS = ATTAINED_LAST - ATTAINED_FIRST + 1
 URGENCY_STEPS = URGENCY_LAST - URGENCY_FIRST + 1
 
+BURST_BYTES = 14_600
+"""Largest payload of a flow that can leave under tag t beyond EDGE(t): ten segments, a first window (RFC 6928)."""
+
 EDGES_BYTES: tuple[int, ...] = tuple(round(1000 * 10 ** (k / 8)) for k in range(ATTAINED_BUCKETS))
 """Upper edges of the attained-service buckets: 10^(k/8) KB, k = 0 … 39 (1 KB, 1.33 KB, … 10 KB, … 75 MB)."""
 
@@ -80,6 +83,14 @@ def _c_array(ctype: str, name: str, values: Sequence[int]) -> str:
     return f"static const {ctype} {name}[{len(values)}] = {{\n\t{body}\n}};"
 
 
+def longest_packet_bytes(burst_bytes: int) -> int:
+    """Return the payload of the longest packet, which has one tag, of a host with such bursts.
+
+    From BURST_BYTES on, it is what Linux builds by default.
+    """
+    return burst_bytes if burst_bytes < BURST_BYTES else max(burst_bytes, 65_536)
+
+
 def c_header() -> str:
     """Return the C header of this module's constants."""
     constants = {
@@ -92,6 +103,7 @@ def c_header() -> str:
         "SL_TAG_KNOWN_SIZE_LAST": KNOWN_SIZE_LAST,
         "SL_TAG_BACKGROUND": BACKGROUND,
         "SL_TAG_COUNT": TAG_COUNT,
+        "SL_TAG_BURST_BYTES": BURST_BYTES,
         "SL_ATTAINED_BUCKETS": ATTAINED_BUCKETS,
         "SL_URGENCY_STEPS": URGENCY_STEPS,
         "SL_KNOWN_SIZE_CLASSES": len(KNOWN_SIZE_EDGES_BYTES) + 1,

@@ -113,7 +113,7 @@ static __always_inline int guest_tcp_tag(struct __sk_buff *skb, const struct tra
 	attained = sl_tag_segment(&flow->tag, seq, data_bytes, flow->acked_seq, now_ns, gap_ns);
 	if (tcp.fin && (!sl_tag_carried_data(&flow->tag) || sl_tag_is_unseen(&flow->tag)))
 		return SL_TAG_UNTAGGED;
-	return sl_attained_tag(attained);
+	return sl_attained_tag(sl_tag_shown(attained, data_bytes));
 }
 
 /* Tag of a guest's datagram or a fragment of one, or a negative error. */
@@ -123,12 +123,14 @@ static __always_inline int guest_udp_tag(struct __sk_buff *skb, const struct tra
 	__u32 headers = t->offset + (t->later_fragment ? 0 : sizeof(struct udphdr)), end = ip_end(skb);
 	__u32 data_bytes = end > headers ? end - headers : 0;
 	struct guest_flow *flow = bpf_map_lookup_elem(&guest_flows, key), fresh = {};
+	__u64 attained;
 
 	if (!flow)
 		flow = guest_flow_from(key, &fresh);
 	if (!flow)
 		return -ENOMEM;
-	return sl_attained_tag(sl_tag_datagram(&flow->tag, data_bytes, bpf_ktime_get_ns(), gap_ns));
+	attained = sl_tag_datagram(&flow->tag, data_bytes, bpf_ktime_get_ns(), gap_ns);
+	return sl_attained_tag(sl_tag_shown(attained, data_bytes));
 }
 
 /* Tag of a packet of a guest; SL_TAG_UNTAGGED if it has none. Fills `key` as far as the packet has such places. */

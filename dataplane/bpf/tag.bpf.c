@@ -214,9 +214,9 @@ static __always_inline int tcp_tag(struct __sk_buff *skb, const struct transport
 	if (tcp.fin && !sl_tag_carried_data(&flow->tag))
 		return SL_TAG_UNTAGGED;
 	if (!known)
-		return sl_attained_tag(attained);
-	return tag_of_flow(known, tp->bytes_acked + (__u64)(__s64)(__s32)(seq - tp->snd_una), data_bytes > 0,
-			   attained, now_ns, &set);
+		return sl_attained_tag(sl_tag_shown(attained, data_bytes));
+	return tag_of_flow(known, tp->bytes_acked + (__u64)(__s64)(__s32)(seq - tp->snd_una), data_bytes, attained,
+			   now_ns, &set);
 }
 
 /* Fill the destination of a packet of a socket. */
@@ -249,7 +249,7 @@ static __always_inline int unconnected_tag(struct __sk_buff *skb, const struct t
 		if (!flow)
 			return -ENOMEM;
 	}
-	return sl_attained_tag(sl_tag_datagram(flow, data_bytes, now_ns, gap_ns));
+	return sl_attained_tag(sl_tag_shown(sl_tag_datagram(flow, data_bytes, now_ns, gap_ns), data_bytes));
 }
 
 /* Tag of a datagram or a fragment of one, or a negative error. A tunnel's datagram has a socket of the inside. */
@@ -273,7 +273,7 @@ static __always_inline int udp_tag(struct __sk_buff *skb, const struct transport
 	bpf_spin_lock(&flow->lock);
 	attained = sl_tag_datagram(&flow->tag, data_bytes, now_ns, gap_ns);
 	bpf_spin_unlock(&flow->lock);
-	return sl_attained_tag(attained);
+	return sl_attained_tag(sl_tag_shown(attained, data_bytes));
 }
 
 /* Go on to the packet inside a tunnel's. Returns its DSCP, or a negative error. */

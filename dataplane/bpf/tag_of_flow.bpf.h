@@ -33,24 +33,25 @@ static __always_inline int is_timed(const struct declared_flow *declared, __u64 
 }
 
 /*
- * Tag of data whose flow has sent `attained` bytes before it. `offset` counts the connection's bytes, as first_byte
- * of the declaration does.
+ * Tag of a packet of so many bytes whose flow has sent `attained` bytes before it. `offset` counts the connection's
+ * bytes, as first_byte of the declaration does.
  */
-static __always_inline int tag_of_flow(const struct socket_flow *flow, __u64 offset, int has_data, __u64 attained,
+static __always_inline int tag_of_flow(const struct socket_flow *flow, __u64 offset, __u32 data_bytes, __u64 attained,
 				       __u64 now_ns, const struct tag_settings *set)
 {
 	const struct declared_flow *declared = &flow->declared;
+	__u64 shown = sl_tag_shown(attained, data_bytes);
 
-	if (!in_declared_flow(declared, offset, attained, has_data))
-		return sl_attained_tag(attained);
+	if (!in_declared_flow(declared, offset, attained, data_bytes > 0))
+		return sl_attained_tag(shown);
 	if (flow->state.phase != SLUICE_SENDING)
 		return SL_TAG_BACKGROUND;
 	if (is_timed(declared, now_ns, set))
-		return sl_deadline_tag(attained, set->urgent_after_bytes,
+		return sl_deadline_tag(shown, set->urgent_after_bytes,
 				       sl_ucp_urgency_q16(declared->start_ns, declared->deadline_ns, now_ns));
 	if ((set->carries & TAG_SIZES) && (declared->fields & SLUICE_HAS_SIZE))
 		return sl_known_size_tag(declared->size_bytes);
-	return sl_attained_tag(attained);
+	return sl_attained_tag(shown);
 }
 
 #endif

@@ -3,7 +3,13 @@
  * The attained-service tag: how much the flow had sent before this packet.
  *
  *   attained(packet) = first byte of the packet - first byte of the flow        [bytes]
- *   tag(packet)      = 1 + |{ edges < attained(packet) }|, at most 40           (buckets closed on the right)
+ *   tag(packet)      = 1 + |{ edges < shown(packet) }|, at most 40              (buckets closed on the right)
+ *   shown(packet)    = max(attained(packet), attained(packet) + payload(packet) - SL_TAG_BURST_BYTES)
+ *
+ * TCP may build packets of 64 KB, which are cut into segments after they have got their one tag. Such a packet shows
+ * the place of its tenth segment from the end. So at most EDGE(t) + SL_TAG_BURST_BYTES bytes of a flow leave under tags
+ * up to t, whatever the offload, and its first window of ten segments still has tag 1. A single segment shows what it
+ * has attained.
  *
  * Source: the host tagging of PIAS (Bai et al., NSDI 2015, section 4.1), where a packet's priority
  * follows the bytes that its flow has sent. Here the tag holds the bytes, on the logarithmic scale
@@ -54,6 +60,12 @@ SL_LAW sl_u32 sl_attained_tag(sl_u64 attained_bytes)
 		if (below + step <= SL_ATTAINED_BUCKETS && sl_attained_edges_bytes[below + step - 1] < attained_bytes)
 			below += step;
 	return SL_TAG_ATTAINED_FIRST + (below < SL_ATTAINED_BUCKETS ? below : SL_ATTAINED_BUCKETS - 1);
+}
+
+/* What a packet's tag shows (above). */
+SL_LAW sl_u64 sl_tag_shown(sl_u64 attained_bytes, sl_u32 data_bytes)
+{
+	return data_bytes > SL_TAG_BURST_BYTES ? attained_bytes + data_bytes - SL_TAG_BURST_BYTES : attained_bytes;
 }
 
 /* Tag of a deadline flow with urgency s (Q16, ucp.h); larger tags are more urgent. */

@@ -235,7 +235,7 @@ class PolicyFields:
     tag_burst: int | None = policy_field(
         Size(0, 10**6, bare=True),
         "Maximum payload that leaves a host under one tag. By default the most that an agent reports of its host:"
-        " mostly 65536. A host that sends more under a tag than its flows can send is demoted. 0: hosts are not"
+        " mostly 14600. A host that sends more under a tag than its flows can send is demoted. 0: hosts are not"
         " checked.",
         default=None,
         applies=kinds.READS_TAGS,

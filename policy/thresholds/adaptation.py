@@ -274,10 +274,10 @@ class Adaptation:
         policy = self._policy
         robust, ends = None, completed.astype(float)
         if policy.robust_ends:
-            burst_bytes = policy.tag_burst or self._measured_burst_bytes
-            robust = Robust(policy.min_flows, burst_bytes, policy.reserved_dscp)
+            packet_bytes = tags.longest_packet_bytes(policy.tag_burst or self._measured_burst_bytes)
+            robust = Robust(policy.min_flows, packet_bytes, policy.reserved_dscp)
             # The ends that the port's payload confirms. A port that counts no bytes believes all of them.
-            most = most_ends(payload_by_bucket(packets, frame_bytes), robust.burst_bytes, robust.reserved)
+            most = most_ends(payload_by_bucket(packets, frame_bytes), robust.packet_bytes, robust.reserved)
             most[~frame_bytes.any(axis=1)] = np.inf
             ends = believed_ends(completed, most)
         seconds = np.full(len(grown), self._window.covered_ns / NS_PER_S)

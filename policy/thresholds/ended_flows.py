@@ -6,9 +6,9 @@ Two rules limit what one ingress port can change. They need the ends by group of
 
 1. Payload. A flow that ends beyond the edge e_u has sent the bytes between the edges e_v and e_u through the port:
 
-       N(> e_u)  <=  payload under the tags of (e_v, e_u] / (e_u - e_v - burst) + 1
+       N(> e_u)  <=  payload under the tags of (e_v, e_u] / (e_u - e_v - packet) + 1
 
-   The first packet after e_v may begin a burst later. v is the largest one with e_u - e_v >= 4 bursts. So without
+   `packet` is the longest one: all of it has one tag. v is the largest one with e_u - e_v >= 4 packets. So without
    payload of its own, a group ends at most 5/3 as many flows beyond e_u as honest flows of the port pass e_v, and one
    more. This one stands for a flow that sent these bytes before the window began. The rule holds for each group by
    itself, so forged ends take no room from honest ones.
@@ -46,8 +46,8 @@ from sluice.policy.network.graph import TRUNKS
 Floats = npt.NDArray[np.float64]
 
 _EDGES: Floats = np.asarray(tags.EDGES_BYTES, np.float64)
-_SPAN_BURSTS = 4
-"""The width of the buckets whose payload confirms an end, in bursts."""
+_SPAN_PACKETS = 4
+"""The width of the buckets whose payload confirms an end, in packets of the longest kind."""
 
 
 class _Spans(NamedTuple):
@@ -60,28 +60,28 @@ class _Spans(NamedTuple):
 
 
 @lru_cache
-def _spans(burst_bytes: int, reserved: frozenset[int]) -> _Spans:
+def _spans(packet_bytes: int, reserved: frozenset[int]) -> _Spans:
     """`reserved` tags carry no payload of their own: it is under the next tag that is free."""
     spans = []
     for bucket in range(tags.ATTAINED_BUCKETS):
         ends = (u for u in range(bucket - 1, -1, -1) if tags.ATTAINED_FIRST + u not in reserved)
         u = next(ends, 0)
-        begins = np.flatnonzero(_EDGES[u] - _SPAN_BURSTS * burst_bytes >= _EDGES)
+        begins = np.flatnonzero(_EDGES[u] - _SPAN_PACKETS * packet_bytes >= _EDGES)
         if begins.size:
             v = int(begins[-1])
-            spans.append((v + 1, u + 1, float(_EDGES[u] - _EDGES[v] - burst_bytes)))
+            spans.append((v + 1, u + 1, float(_EDGES[u] - _EDGES[v] - packet_bytes)))
         else:
             spans.append((0, 0, 1.0))
     first, end, needed = zip(*spans, strict=True)
     return _Spans(np.asarray(first), np.asarray(end), np.asarray(needed))
 
 
-def most_ends(payload: Floats, burst_bytes: int, reserved: Iterable[int] = ()) -> Floats:
+def most_ends(payload: Floats, packet_bytes: int, reserved: Iterable[int] = ()) -> Floats:
     """Return the most ends in each bucket and beyond it that the payload confirms, shape (P, 40).
 
-    `payload`: by bucket, shape (P, 40). `burst_bytes`: the most payload under one tag. `reserved`: tags of others.
+    `payload`: by bucket, shape (P, 40). `packet_bytes`: payload of the longest packet. `reserved`: tags of others.
     """
-    spans = _spans(burst_bytes, frozenset(reserved))
+    spans = _spans(packet_bytes, frozenset(reserved))
     up_to = np.cumsum(payload, axis=1)
     up_to = np.concatenate([np.zeros((len(payload), 1)), up_to], axis=1)
     carried = up_to[:, spans.end] - up_to[:, spans.first]
@@ -90,9 +90,9 @@ def most_ends(payload: Floats, burst_bytes: int, reserved: Iterable[int] = ()) -
     return np.asarray(np.maximum.accumulate(most[:, ::-1], axis=1)[:, ::-1])
 
 
-def confirmed_sizes(shown: Floats, burst_bytes: int, reserved: Iterable[int] = ()) -> Floats:
+def confirmed_sizes(shown: Floats, packet_bytes: int, reserved: Iterable[int] = ()) -> Floats:
     """Return the flows by bucket that payload shows, without those so small that ends need none, shape (P, 40)."""
-    return np.asarray(np.where(_spans(burst_bytes, frozenset(reserved)).end > 0, shown, 0.0))
+    return np.asarray(np.where(_spans(packet_bytes, frozenset(reserved)).end > 0, shown, 0.0))
 
 
 def believed_ends(ends: npt.NDArray[np.int64], most: Floats) -> Floats:

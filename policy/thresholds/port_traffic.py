@@ -48,7 +48,8 @@ class Robust:
 
     least: int
     """Ends without the two largest groups."""
-    burst_bytes: int
+    packet_bytes: int
+    """Payload of the longest packet, all of which has one tag."""
     reserved: tuple[int, ...] = ()
 
 
@@ -95,7 +96,7 @@ class PortTraffic:
         robust = self.robust
         if robust is None:
             return plain
-        shown = confirmed_sizes(self.shown_by_bytes, robust.burst_bytes, robust.reserved)
+        shown = confirmed_sizes(self.shown_by_bytes, robust.packet_bytes, robust.reserved)
         return sizes_in_company(self.ends, np.where(_counts_bytes(self), shown, plain), robust.least)
 
 

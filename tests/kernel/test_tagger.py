@@ -6,7 +6,6 @@ import os
 import socket
 import time
 from collections.abc import Iterator
-from itertools import takewhile
 from typing import NamedTuple
 
 import pytest
@@ -17,6 +16,8 @@ from sluice.hostagent.link import tag_burst_bytes
 from sluice.hostagent.sockets import declare
 from sluice.policy.tags import (
     ATTAINED_FIRST,
+    ATTAINED_LAST,
+    EDGES_BYTES,
     URGENCY_FIRST,
     URGENCY_LAST,
     URGENCY_ONE,
@@ -507,12 +508,14 @@ ON, OFF = ("tx", "on", "tso", "on", "gso", "on"), ("tx", "off", "tso", "off", "g
 
 
 @pytest.mark.parametrize(
-    ("features", "segments"), [(ON, ALL), (ON, 4), (OFF, 1)], ids=["on", "on-4", "off-1"]
+    ("features", "segments", "first_bytes"),
+    [(ON, ALL, 0), (ON, 4, 4 * 1460), (OFF, 1, 1460)],
+    ids=["on", "on-4", "off-1"],
 )
-def test_the_payload_under_the_first_tag_is_what_the_agent_reports(
-    pair: Pair, features: tuple[str, ...], segments: int
+def test_no_more_payload_leaves_under_a_tag_than_the_agent_reports(
+    pair: Pair, features: tuple[str, ...], segments: int, first_bytes: int
 ) -> None:
-    """The first tag means at most 1 KB sent before, so only the first packet that TCP builds has it."""
+    """A packet of many segments has one tag, which shows the place of its last ten."""
     pair.a.run("ethtool", "-K", "eth0", *features)
     pair.a.run("ip", "link", "set", "dev", "eth0", "gso_max_segs", str(segments))
     pair.a.run("ip", "route", "add", V4["b"], "dev", "eth0", "initcwnd", str(FIRST_WINDOW))
@@ -535,9 +538,11 @@ def test_the_payload_under_the_first_tag_is_what_the_agent_reports(
             client.close()
             server.close()
             packets = capture.packets()
-    # If the machine pauses for longer than the gap, a later packet has the first tag again.
-    first = takewhile(
-        lambda packet: packet.dscp == ATTAINED_FIRST, (one for one in packets if one.data_bytes)
-    )
-    under_first_bytes = sum(packet.data_bytes for packet in first)
-    assert 0.9 * burst_bytes <= under_first_bytes <= burst_bytes
+    data = [packet for packet in packets if packet.data_bytes]
+    later = [
+        i for i in range(1, len(data)) if data[i].dscp < data[i - 1].dscp
+    ]  # after a pause of the machine
+    flow = data[: later[0]] if later else data
+    under_bytes = [sum(p.data_bytes for p in flow if p.dscp <= tag) for tag in range(1, ATTAINED_LAST)]
+    assert all(sent <= edge + burst_bytes for sent, edge in zip(under_bytes, EDGES_BYTES, strict=False))
+    assert 0.9 * first_bytes <= under_bytes[0] <= first_bytes

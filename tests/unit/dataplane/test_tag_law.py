@@ -2,6 +2,8 @@
 """laws/tag.h against the definition of a flow with unbounded integers."""
 
 from dataclasses import dataclass
+from functools import partial
+from itertools import accumulate
 from types import ModuleType
 from typing import Any
 
@@ -63,6 +65,23 @@ def test_attained_tag__around_every_edge(laws: ModuleType) -> None:
     for edge in (0, *tags.EDGES_BYTES, 2**32, U64 - 1):
         for attained_bytes in (max(0, edge - 1), edge, edge + 1):
             assert laws.lib.sl_attained_tag(attained_bytes) == tags.attained_tag(attained_bytes)
+
+
+@given(st.integers(1, 10**6), st.integers(0, 10**6), st.lists(st.integers(1, 10**6), min_size=1, max_size=30))
+def test_shown__at_most_an_edge_and_a_burst_of_a_flow_has_tags_up_to_the_edges(
+    laws: ModuleType, segment_bytes: int, attained_bytes: int, packets_bytes: list[int]
+) -> None:
+    """Whatever the lengths of packets. A packet of at most ten segments shows what its flow has attained."""
+    shown = partial(laws.lib.sl_tag_shown, attained_bytes)
+    short = min(segment_bytes, tags.BURST_BYTES)
+    assert shown(0) == shown(short) == shown(tags.BURST_BYTES) == attained_bytes
+    sent = list(accumulate(packets_bytes, initial=0))
+    tag_of = [
+        tags.attained_tag(laws.lib.sl_tag_shown(*packet)) for packet in zip(sent, packets_bytes, strict=False)
+    ]
+    assert tag_of == sorted(tag_of)
+    for tag, end in zip(tag_of, sent[1:], strict=True):
+        assert tag == tags.ATTAINED_LAST or end <= tags.EDGES_BYTES[tag - 1] + tags.BURST_BYTES
 
 
 @given(isn=st.one_of(st.integers(0, 2**32 - 1), st.integers(2**32 - 5000, 2**32 - 1)), sent=packets)

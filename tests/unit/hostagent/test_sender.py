@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluice.hostagent.journal import Journal, JournalContents, resume
-from sluice.hostagent.link import LARGEST_BYTES, burst_of, tag_burst_bytes
+from sluice.hostagent.link import burst_of, tag_burst_bytes
 from sluice.hostagent.loop import Loop
 from sluice.hostagent.records import AGENT_DOWN, CLOCK_STEPPED, RESTARTED, finished, to_json, unfinished
 from sluice.hostagent.sender import Sender
@@ -23,6 +23,7 @@ from sluice.hostagent.traffic import load_schedule, write_schedule
 from sluice.hostagent.wire import HEADER_BYTES, NOTICE_BYTES, BadMessage, Header, Notice
 from sluice.policy.errors import FieldError
 from sluice.policy.schema.entries import write
+from sluice.policy.tags import BURST_BYTES
 from sluice.policy.wire.agents import RunningFlow
 from sluice.policy.wire.records import FINISHED, UNFINISHED, FlowRecord, Schedule
 from tests.kit.flows import flow, record, schedule
@@ -90,11 +91,13 @@ def test_load__file_missing_or_damaged(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("mtu", "size", "segments", "burst"),
     [
-        (1500, 65_536, 65_535, 65_536),
+        (1500, 65_536, 65_535, BURST_BYTES),
         (1500, 65_536, 1, 1460),  # a host of the testbed
-        (1500, 0, 0, 65_536),
+        (1500, 65_536, 4, 4 * 1460),
+        (1500, 0, 0, BURST_BYTES),
         (9000, 4_000, 65_535, 8960),
-        (1500, 524_280, 65_535, 524_280),  # BIG TCP
+        (1500, 524_280, 65_535, BURST_BYTES),  # BIG TCP
+        (65_536, 65_536, 1, BURST_BYTES),  # lo
     ],
 )
 def test_burst_of(mtu: int, size: int, segments: int, burst: int) -> None:
@@ -102,8 +105,8 @@ def test_burst_of(mtu: int, size: int, segments: int, burst: int) -> None:
 
 
 def test_tag_burst_bytes__an_interface_that_cannot_be_read_may_send_the_most() -> None:
-    assert tag_burst_bytes("no-such-if") == LARGEST_BYTES
-    assert 1_000 <= tag_burst_bytes("lo") <= 10**6
+    assert tag_burst_bytes("no-such-if") == BURST_BYTES
+    assert 1_000 <= tag_burst_bytes("lo") <= BURST_BYTES
 
 
 STATE = RunningFlow("run/1", "h2", "", 10, 5, 1.0, None, 0, "cubic", None)

@@ -1301,7 +1301,7 @@ export interface components {
             idle_gap_ms: number;
             /**
              * Tag Burst
-             * @description Maximum payload that leaves a host under one tag. By default the most that an agent reports of its host: mostly 65536. A host that sends more under a tag than its flows can send is demoted. 0: hosts are not checked.
+             * @description Maximum payload that leaves a host under one tag. By default the most that an agent reports of its host: mostly 14600. A host that sends more under a tag than its flows can send is demoted. 0: hosts are not checked.
              */
             tag_burst: number | null;
             /**

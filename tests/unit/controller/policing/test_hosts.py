@@ -168,22 +168,24 @@ def test_a_longer_idle_gap_counts_when_the_agents_have_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("document", "measured_bytes", "demoted"),
+    ("document", "measured_bytes", "packets", "demoted"),
     [
-        ({}, MSS_BYTES, 1),
-        ({}, 65_536, 0),
-        ({"tag_burst": MSS_BYTES}, 65_536, 1),
-        ({"tag_burst": 65_536}, MSS_BYTES, 0),
+        ({}, MSS_BYTES, 20, 1),
+        ({}, tags.BURST_BYTES, 20, 0),
+        ({}, tags.BURST_BYTES, 45, 1),
+        ({}, 65_536, 45, 0),  # an agent before tags showed the end of a long packet
+        ({"tag_burst": MSS_BYTES}, 65_536, 20, 1),
+        ({"tag_burst": 65_536}, MSS_BYTES, 45, 0),
     ],
 )
 def test_the_burst_that_agents_report_counts_unless_the_policy_has_one(
-    document: dict[str, int], measured_bytes: int, demoted: int
+    document: dict[str, int], measured_bytes: int, packets: int, demoted: int
 ) -> None:
     policy = Policy.from_document({"scheme": "pias", **document})
     switch = Switch(policy)
     switch.policing.adopt(policy, measured_bytes)
     while switch.now_ns < 3 * S:
-        switch.send(3, "TCP a > b", 1, 45)
+        switch.send(3, "TCP a > b", 1, packets)
         switch.until(switch.now_ns + 11 * MS)
     assert len(switch.verdicts) == demoted
 
