@@ -7,6 +7,8 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
+from contextlib import suppress
 from pathlib import Path
 
 from sluice.runtime.wait import wait_until
@@ -30,11 +32,15 @@ flows = 5000
 """
 
 
-def is_pending(pid: int, number: int) -> bool:
-    """Two signals that wait together have no order."""
-    status = Path(f"/proc/{pid}/status").read_text()
-    pending = next(line for line in status.splitlines() if line.startswith("ShdPnd:"))
-    return bool(int(pending.split()[1], 16) >> (number - 1) & 1)
+def services(pid: int) -> set[str]:
+    """The processes that a run has started, and that go on running."""
+    found: list[set[str]] = [set(), set()]
+    for pids in found:
+        for path in Path(f"/proc/{pid}/task").glob("*/children"):
+            with suppress(OSError):  # the thread has ended
+                pids.update(path.read_text().split())
+        time.sleep(0.5)
+    return found[0] & found[1]
 
 
 def test_sighup_of_a_run__a_bundle_that_says_interrupted_and_nothing_left(tmp_path: Path) -> None:
@@ -52,8 +58,9 @@ def test_sighup_of_a_run__a_bundle_that_says_interrupted_and_nothing_left(tmp_pa
             "flows have ended",
             timeout_s=300,
         )
+        before = services(process.pid)
         os.kill(process.pid, signal.SIGHUP)
-        wait_until(lambda: not is_pending(process.pid, signal.SIGHUP), "the signal has come")
+        wait_until(lambda: not before <= services(process.pid), "the run has begun to end")
         os.kill(process.pid, signal.SIGTERM)  # someone is impatient
         said, _ = process.communicate(timeout=300)
     assert process.returncode == 130, said
