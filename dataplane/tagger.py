@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tagger (bpf/tag.bpf.c) on the interfaces of a host and of its guests. One load serves all of this process."""
 
+import socket
 import struct
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from sluice.dataplane.clsact import Direction, Netlink, attach_clsact, detach_clsact, is_attached
@@ -116,6 +118,8 @@ class Tagger(Resource):
         """
         for direction, program in self.of_guests.items():
             attach_clsact(ifname, program, direction)
+        with suppress(OSError):  # its guest has ended
+            self._object.map("guest_seen").update(socket.if_nametoindex(ifname), bytes(8), only_new=True)
 
     def detach_guest(self, ifname: str) -> None:
         """Stop tagging the packets of a guest. Idempotent."""
@@ -129,8 +133,13 @@ class Tagger(Resource):
             for direction, program in self.of_guests.items()
         )
 
+    def guest_seen(self, ifname: str) -> int:
+        """Return how many packets the program has seen of the guest behind this interface."""
+        counted = self._object.map("guest_seen").lookup(socket.if_nametoindex(ifname))
+        return struct.unpack("=Q", counted)[0] if counted else 0
+
     def seen(self) -> int:
-        """Return how many packets the program has seen, at all its interfaces."""
+        """Return how many packets the program has seen, at all its interfaces of `attach`."""
         return sum(self._object.map("seen").lookup_sum(0, "=Q") or ())
 
     def counters(self, dscps: Iterable[int] = range(DSCPS)) -> tuple[TagCounters, ...]:

@@ -195,6 +195,7 @@ class Traffic(NamedTuple):
     """The counters of an interface."""
 
     received_bytes: int
+    received_packets: int
     sent_bytes: int
     sent_packets: int
     dropped: int
@@ -207,7 +208,7 @@ def traffic() -> dict[str, Traffic]:
     for line in _DEVICES.read_text().splitlines()[_HEAD_LINES:]:
         name, _, counters = line.partition(":")
         columns = [int(column) for column in counters.split()]
-        found[name.strip()] = Traffic(columns[0], columns[8], columns[9], columns[11])
+        found[name.strip()] = Traffic(columns[0], columns[1], columns[8], columns[9], columns[11])
     return found
 
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from fnmatch import fnmatchcase
+from functools import partial
 
 from sluice.dataplane.clsact import RunCheck, skipped
 from sluice.dataplane.sockopt import SocketHook
@@ -45,22 +46,32 @@ class Guests:
     def __init__(self, patterns: Sequence[str], own_interface: str) -> None:
         self._patterns = patterns
         self._own_interface = own_interface
-        self._tagged: dict[str, int] = {}
-        """Name → index of each interface whose packets are tagged."""
+        self._attached: dict[str, int] = {}
+        """Name → index of each interface that has the programs."""
+        self._checks: dict[int, RunCheck] = {}
+        """Index → whether the program runs there."""
         self._problems: dict[str, str] = {}
+        """Name → why it does not have them."""
 
     def __len__(self) -> int:
-        return len(self._tagged)
+        """How many have tagged packets."""
+        return len(self._attached) - len(self._skipped)
+
+    @property
+    def _skipped(self) -> list[str]:
+        return [name for name, index in self._attached.items() if self._checks[index].is_skipped]
 
     @property
     def problem(self) -> str:
         """Why packets of guests are not tagged; empty if they are."""
-        return "; ".join(self._problems.values())
+        return "; ".join(
+            [*self._problems.values(), *(_untagged(name, skipped(name)) for name in self._skipped)]
+        )
 
     def follow(self, tagger: Tagger, looks: bool) -> None:
         """Tag the packets of new interfaces. `looks`: see, too, whether another program has removed the filters."""
         present = {name: index for index, name in socket.if_nameindex() if self._is_guest(name)}
-        kept = {name for name, index in self._tagged.items() if present.get(name) == index}
+        kept = {name for name, index in self._attached.items() if present.get(name) == index}
         if looks:
             kept = {name for name in kept if tagger.tags_guest(name)}
         before, self._problems = self._problems, {}
@@ -68,22 +79,40 @@ class Guests:
             try:
                 tagger.attach_guest(name)
             except SluiceError as error:
-                self._problems[name] = f"packets of the guest at {name} are not tagged: {error}"
+                self._problems[name] = _untagged(name, str(error))
                 if name not in before:
                     log.warning("%s", self._problems[name])
             else:
                 log.info("tags the packets of the guest at %s", name)
-        self._tagged = {name: index for name, index in present.items() if name not in self._problems}
+        self._attached = {name: index for name, index in present.items() if name not in self._problems}
+        self._checks = {index: self._checks.get(index, RunCheck()) for index in self._attached.values()}
+        if looks:
+            self._look(tagger)
+
+    def _look(self, tagger: Tagger) -> None:
+        """Put programs first that do not run. Where that does not help, it is a problem."""
+        counted = traffic()
+        for name, index in self._attached.items():
+            check, was_skipped = self._checks[index], self._checks[index].is_skipped
+            with suppress(SluiceError, OSError, KeyError):  # its guest has ended
+                received, seen = counted[name].received_packets, tagger.guest_seen(name)
+                check.look(received, seen, partial(tagger.attach_guest, name))
+            if check.is_skipped and not was_skipped:
+                log.warning("%s", _untagged(name, skipped(name)))
 
     def _is_guest(self, name: str) -> bool:
         return name != self._own_interface and any(fnmatchcase(name, pattern) for pattern in self._patterns)
 
     def leave(self, tagger: Tagger) -> None:
         """Remove the filters."""
-        for name in self._tagged:
+        for name in self._attached:
             with suppress(SluiceError):  # its guest has ended
                 tagger.detach_guest(name)
-        self._tagged, self._problems = {}, {}
+        self._attached, self._problems = {}, {}
+
+
+def _untagged(guest: str, reason: str) -> str:
+    return f"packets of the guest at {guest} are not tagged: {reason}"
 
 
 class HostTagger:

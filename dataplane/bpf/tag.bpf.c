@@ -78,6 +78,17 @@ struct {
 	__type(value, __u64);
 } seen SEC(".maps");
 
+/*
+ * The same at interfaces of guests, by the index of the interface. Two processors may count one packet for two: the
+ * count only has to move.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 4096);
+	__type(key, __u32);
+	__type(value, __u64);
+} guest_seen SEC(".maps");
+
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, TAG_DSCPS);
@@ -451,8 +462,11 @@ int sluice_guest(struct __sk_buff *skb)
 {
 	int tos = is_ip(skb) ? ip_tos(skb) : -1, tag;
 	struct guest_key key = {};
-	__u32 before, dscp = 0;
+	__u32 before, dscp = 0, interface = skb->ifindex;
+	__u64 *packets = bpf_map_lookup_elem(&guest_seen, &interface);
 
+	if (packets)
+		(*packets)++;
 	if (tos < 0)
 		return TC_ACT_UNSPEC;
 	skb->tc_index = OF_GUEST;

@@ -66,7 +66,7 @@ SEC("tc") int others(struct __sk_buff *skb) { return 0; }
 char LICENSE[] SEC("license") = "GPL";
 """
 EGRESS, ALL = 0xFFFFFFF3, 3
-SYS_BPF, BPF_PROG_ATTACH, BPF_PROG_DETACH, BPF_TCX_EGRESS = 321, 8, 9, 47
+SYS_BPF, BPF_PROG_ATTACH, BPF_PROG_DETACH, BPF_TCX_INGRESS, BPF_TCX_EGRESS = 321, 8, 9, 46, 47
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -87,10 +87,12 @@ def add_filter(ns: Namespace, ifname: str, program: Program, priority: int, name
         )  # fmt: skip
 
 
-def tcx(command: int, ns: Namespace, ifname: str, program: Program) -> None:
+def tcx(
+    command: int, ns: Namespace, ifname: str, program: Program, attach_type: int = BPF_TCX_EGRESS
+) -> None:
     """Attach or detach a program at TCX, which the kernel runs before all filters. Raises OSError before Linux 6.6."""
     with ns:
         index = socket.if_nametoindex(ifname)
-        attributes = struct.pack("=IIIIIIQ", index, program.fd, BPF_TCX_EGRESS, 0, 0, 0, 0)
+        attributes = struct.pack("=IIIIIIQ", index, program.fd, attach_type, 0, 0, 0, 0)
         if _libc.syscall(SYS_BPF, command, attributes, len(attributes)) < 0:
             raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))

@@ -12,9 +12,10 @@ from dataclasses import replace
 
 import pytest
 
+from sluice.dataplane.clsact import FEW_PACKETS
 from sluice.dataplane.port import PortProgram
 from sluice.dataplane.tagger import Tagger, TagSettings
-from sluice.hostagent.tagger import Guests, HostTagger
+from sluice.hostagent.tagger import CHECK_EVERY, Guests, HostTagger
 from sluice.policy.schema.desired import Policy
 from sluice.policy.tags import ATTAINED_FIRST, ATTAINED_LAST, BURST_BYTES, attained_tag
 from sluice.policy.wire.agents import HostSettings
@@ -33,6 +34,7 @@ from tests.kernel.lab import (
     tap,
     vxlan,
 )
+from tests.kernel.objects import BPF_PROG_ATTACH, BPF_PROG_DETACH, BPF_TCX_INGRESS, ending_program, tcx
 from tests.kernel.port_frames import OPEN
 from tests.kernel.watching import RESET_ON_CLOSE, close_in_order, wait_acknowledged
 
@@ -121,6 +123,37 @@ def segment(to: Namespace, source_port: int, seq: int, flags: int, data_bytes: i
 def tags(packets: list[Packet], start: int) -> list[tuple[int, int]]:
     """Return the DSCP of each packet, and the tag that its place in a flow of this start asks for."""
     return [(p.dscp, attained_tag((p.seq - start) % 2**32)) for p in packets]
+
+
+def test_a_program_that_is_skipped_is_a_problem(pair: Pair, guest: Guest) -> None:
+    """The count of packets that the program has seen moves with the interface's."""
+    with ending_program() as other:
+        with pair.a:
+            agent = HostTagger("eth0", guests=["tap*"])
+            agent.attach()
+
+        def looks() -> tuple[int, str]:
+            for _ in range(2 * FEW_PACKETS):
+                guest.write(segment(pair.b, 1000, 100, SYN, 0))
+            with pair.a:
+                for _ in range(CHECK_EVERY):
+                    agent.update(None)
+            return len(agent.guests), agent.guests.problem
+
+        assert [looks() for _ in range(3)] == [(1, "")] * 3
+        try:
+            tcx(BPF_PROG_ATTACH, pair.a, "tap0", other, BPF_TCX_INGRESS)
+        except OSError as error:
+            pytest.skip(f"no TCX here: {error}")
+        count, problem = [looks() for _ in range(3)][-1]
+        assert count == 0
+        assert problem.startswith(
+            "packets of the guest at tap0 are not tagged: tap0: another program ends the chain"
+        )
+        tcx(BPF_PROG_DETACH, pair.a, "tap0", other, BPF_TCX_INGRESS)
+        assert looks() == (1, "")
+        with pair.a:
+            agent.detach()
 
 
 @HOSTS

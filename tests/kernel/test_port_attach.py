@@ -134,7 +134,7 @@ def test_release__leaves_programs_that_are_no_port_program(pair: Pair) -> None:
 
 def test_attach__names_the_problem(pair: Pair) -> None:
     with PortProgram() as program, pair.a:
-        with pytest.raises(SluiceError, match="no port nowhere0"):
+        with pytest.raises(SluiceError, match="no interface nowhere0"):
             program.attach("nowhere0", OPEN)
         pair.a.run("tc", "qdisc", "add", "dev", PORT, "ingress")
         with pytest.raises(SluiceError, match="tc qdisc del dev eth0 ingress"):

@@ -240,7 +240,7 @@ def test_report__a_program_that_is_skipped_goes_first_and_is_a_problem_if_that_d
     agent: PortAgent, program: FakeProgram, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent = iter((0, 100, 200, 300, 400))
-    monkeypatch.setattr(port_agent, "traffic", lambda: {"s1-eth1": Traffic(0, 0, next(sent), 0)})
+    monkeypatch.setattr(port_agent, "traffic", lambda: {"s1-eth1": Traffic(0, 0, 0, next(sent), 0)})
     agent.reconcile()
     assert [len(agent.report().problems) for _ in range(3)] == [0, 0, 1]
     assert program.went_first == ["s1-eth1"]
