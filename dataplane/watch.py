@@ -23,18 +23,18 @@ from sluice.dataplane.loader import BpfObject, RingBuffer, load
 from sluice.policy.errors import EnvironmentLacking
 from sluice.policy.tags import DEFAULT_IDLE_GAP_NS
 
-_SETTINGS = struct.Struct("=IIQ")
+_SETTINGS = struct.Struct("=IIQQ")
 _LOSSES = "=QQ"
-_CONNECTION = struct.Struct("=11Q6I3HBB16s16s16s")
+_CONNECTION = struct.Struct("=12Q6I3HBB16s16s16s")
 _Raw = namedtuple(
     "_Raw",
     "cookie start_ns read_ns sent_at_ns received_at_ns sent_bytes received_bytes declared_start_ns "
-    "declared_deadline_ns first_sent_ns last_sent_ns pending_bytes retransmissions timeouts srtt_us min_rtt_us error "
-    "family local_port remote_port state flags local remote control",
+    "declared_deadline_ns first_sent_ns last_sent_ns cgroup pending_bytes retransmissions timeouts srtt_us min_rtt_us "
+    "error family local_port remote_port state flags local remote control",
 )
 """struct watch_connection (bpf/watch.h)."""
 _UNKNOWN = 0xFFFFFFFF
-_ACTIVE, _ADOPTED, _LATER, _NEXT, _PART, _SENT = 0x1, 0x2, 0x4, 0x8, 0x10, 0x20
+_ACTIVE, _ADOPTED, _LATER, _NEXT, _PART, _SENT, _BOTH, _ELSEWHERE = 0x1, 0x2, 0x4, 0x8, 0x10, 0x20, 0x40, 0x80
 _CLOSED_STATES = (4, 5, 9, 11)
 """enum tcp_state: FIN-WAIT-1, FIN-WAIT-2, LAST-ACK, CLOSING."""
 _NAMESPACE = Path("/proc/thread-self/ns/net")
@@ -100,6 +100,12 @@ class Connection:
     """Not the first flow of its connection."""
     all_sent: bool = False
     """All that the program has written was sent, though perhaps not acknowledged."""
+    both_ends: bool = False
+    """The other end is a watched socket of this machine, too. Only a watch of other namespaces tells."""
+    elsewhere: bool = False
+    """The socket is in another network namespace than the watch's own."""
+    cgroup: int = 0
+    """Id of the socket's cgroup of version 2, which is the inode of its folder. 0: unknown."""
 
     @classmethod
     def unpack(cls, data: bytes) -> Connection:
@@ -135,6 +141,9 @@ class Connection:
             followed=bool(raw.flags & _NEXT),
             part=bool(raw.flags & _PART),
             all_sent=bool(raw.flags & _SENT),
+            both_ends=bool(raw.flags & _BOTH),
+            elsewhere=bool(raw.flags & _ELSEWHERE),
+            cgroup=raw.cgroup,
         )
 
 
@@ -151,9 +160,10 @@ class Losses:
 class Watch(Resource):
     """A running watch. It ends with its process, even with a killed one."""
 
-    def __init__(self, own_port: int = 0) -> None:
+    def __init__(self, own_port: int = 0, *, others: bool = False) -> None:
         """Watch the network namespace of the calling thread, except connections to `own_port` (0: watch all).
 
+        With `others`, also watch all namespaces of the machine that no agent serves, from their next connection on.
         Raises EnvironmentLacking when BPF cannot be used here.
         """
         self._links: list[int] = []
@@ -161,6 +171,7 @@ class Watch(Resource):
         self._ring: RingBuffer | None = None
         try:
             self._watched = _NAMESPACE.stat().st_ino, own_port
+            self._others = others
             self.set_idle_gap(DEFAULT_IDLE_GAP_NS)
             self._ring = RingBuffer(self._object.map("ended"))
             self._living = self._attach("sluice_watch_live", ATTACH_ITERATOR)
@@ -175,7 +186,7 @@ class Watch(Resource):
 
     def set_idle_gap(self, idle_gap_ns: int) -> None:
         """End a flow when its direction sends no data for longer than this (laws/tag.h)."""
-        self._object.map("settings").update(0, _SETTINGS.pack(*self._watched, idle_gap_ns))
+        self._object.map("settings").update(0, _SETTINGS.pack(*self._watched, idle_gap_ns, self._others))
 
     def _attach(self, program: str, attach_type: int) -> int:
         self._links.append(loader.attach(self._object.program(program), attach_type))

@@ -11,16 +11,20 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from sluice.dataplane.congestion import in_first_namespace
+from sluice.dataplane.sockopt import cgroup_root
 from sluice.dataplane.watch import Connection, Watch
+from sluice.hostagent.containers import Containers
 from sluice.hostagent.spool import Spool
 from sluice.hostagent.wire import PORT
 from sluice.policy.errors import EnvironmentLacking
 from sluice.policy.tags import DEFAULT_IDLE_GAP_NS
 from sluice.policy.units import NS_PER_S
-from sluice.policy.wire.agents import LivingConnection, WatchStatus, reason
+from sluice.policy.wire.agents import MAX_ADDRESSES, LivingConnection, WatchStatus, reason
 from sluice.policy.wire.records import FINISHED, UNFINISHED, WATCHED, FlowRecord, size_class
 from sluice.runtime.identity import boot
 
@@ -28,6 +32,8 @@ log = logging.getLogger(__name__)
 
 MOST_SHOWN = 20
 """A heartbeat holds at most this many live connections, the fastest."""
+ADDRESS_NS = 300 * NS_PER_S
+"""The web process hears of an address of a container for so long after its last flow."""
 _ROTATE_RECORDS = 5000
 _UNKNOWN = "unknown"
 
@@ -54,7 +60,7 @@ class Host:
     def watched_name(self, connection: Connection) -> str | None:
         """Return the name of the other end if it is watched, too, otherwise None."""
         remote = connection.remote
-        if remote.is_loopback or remote == connection.local:
+        if remote.is_loopback or remote == connection.local or connection.both_ends:
             return self.name
         return self.names.get(str(remote))
 
@@ -90,8 +96,13 @@ def carried_bytes(connection: Connection) -> int:
     return connection.sent_bytes if is_sender(connection) else connection.received_bytes
 
 
-def to_record(connection: Connection, host: Host, scheme: str) -> FlowRecord | None:
-    """Return the record of a flow that has ended; None if another host reports it or it carried no payload."""
+def to_record(
+    connection: Connection, host: Host, scheme: str, container: str | None = None
+) -> FlowRecord | None:
+    """Return the record of a flow that has ended; None if another host reports it or it carried no payload.
+
+    `container`: the name of the one whose program has this end.
+    """
     size_bytes = carried_bytes(connection)
     sending = is_sender(connection)
     if not host.is_reported_here(connection) or not size_bytes:
@@ -124,6 +135,7 @@ def to_record(connection: Connection, host: Host, scheme: str) -> FlowRecord | N
         timeouts=connection.timeouts if sending else None,
         srtt_us=connection.srtt_us,
         ack_wait_us=ack_wait_us,
+        label=container,
     )
 
 
@@ -230,6 +242,9 @@ class FlowWatch:
         self._ignored = ignored
         self._use_bpf = use_bpf
         self._watch: Watch | None = None
+        self._containers: Containers | None = None
+        self._addresses: dict[str, int] = {}
+        """Address of a container → when the last flow with it ended (ns), the newest last."""
         self._before: dict[tuple[int, int], tuple[int, int]] = {}
         """Cookie and start of a live flow → bytes and time (ns) at the last heartbeat."""
         self._spooled = 0
@@ -242,15 +257,20 @@ class FlowWatch:
         """Why connections are not watched although they should be; empty if they are watched."""
 
     def begin(self) -> None:
-        """Watch the namespace of the calling thread. A kernel that cannot watch sets `problem`; that is no error."""
+        """Watch the namespace of the calling thread. A kernel that cannot watch sets `problem`; that is no error.
+
+        In the machine's first namespace, also watch those of containers and others that no agent serves.
+        """
         self.spool.forget_before(self.spool.rotate())
         if not self._use_bpf:
             return
         try:
-            self._watch = Watch(own_port=PORT)
+            self._watch = Watch(own_port=PORT, others=in_first_namespace())
         except EnvironmentLacking as lacking:
             self.problem = f"connections are not watched: {lacking}"
             log.warning("%s", self.problem)
+        with suppress(EnvironmentLacking):
+            self._containers = Containers(cgroup_root())
 
     def collect(self) -> None:
         """Spool the records of ended connections. Call this often, also while the web process is away."""
@@ -267,7 +287,11 @@ class FlowWatch:
             self._idle_gap_ns = idle_gap_ns
 
     def _record(self, connection: Connection) -> None:
-        record = to_record(connection, self._host, self._scheme())
+        container = self._containers.name(connection.cgroup) if self._containers else None
+        if connection.elsewhere and not connection.local.is_loopback:
+            self._addresses.pop(str(connection.local), None)
+            self._addresses[str(connection.local)] = connection.read_ns
+        record = to_record(connection, self._host, self._scheme(), container)
         if record is None:
             return
         self.spool.append(record)
@@ -304,7 +328,15 @@ class FlowWatch:
             lost=losses.records + losses.connections,
             living=len(living),
             connections=tuple(living_connection(c, rate, self._host) for c, rate in rated[:MOST_SHOWN]),
+            addresses=self._used_addresses(),
         )
+
+    def _used_addresses(self) -> tuple[str, ...]:
+        """Return the addresses of containers, the newest first. One that may have another owner by now is forgotten."""
+        newest = list(self._addresses.items())[-MAX_ADDRESSES:]
+        oldest_ns = time.monotonic_ns() - ADDRESS_NS
+        self._addresses = {address: at_ns for address, at_ns in newest if at_ns >= oldest_ns}
+        return tuple(reversed(self._addresses))
 
     def _rated(self, living: Iterable[Connection]) -> list[tuple[Connection, int]]:
         """Return each connection with its rate (bits/s) since the last call or, if new, since its start."""

@@ -94,7 +94,7 @@ class FlowQuery(Model):
         None,
         max_length=records.MAX_LABEL,
         pattern=r"^[^\x00-\x1f\x7f]+$",
-        description="only flows with this label in their scenario",
+        description="only flows with this label in their scenario, or of this container",
     )
     source: Literal["scheduled", "watched", "background"] | None = Field(
         None,

@@ -9,8 +9,8 @@ transactions, not to a longer queue.
 import math
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -142,12 +142,17 @@ VALID_S = 2.0
 class Network:
     """The network and the hosts whose connections are watched."""
 
-    def __init__(self, topology: Topology | None, watching: frozenset[str]) -> None:
-        """`watching`: names of the hosts whose agents watch connections now."""
+    def __init__(self, topology: Topology | None, watching: Mapping[str, Collection[str]]) -> None:
+        """`watching`: the hosts whose agents watch connections now, with the addresses of their containers.
+
+        An address of containers on several hosts, as behind translated addresses, names none of them.
+        """
         hosts = topology.hosts if topology else ()
         self._watching = watching
         self._place = {host.name: place for place, host in enumerate(hosts)}
-        self._names = {address: host.name for host in hosts for address in (host.ipv4, host.ipv6) if address}
+        used = Counter(address for addresses in watching.values() for address in addresses)
+        self._names = {a: name for name, addresses in watching.items() for a in addresses if used[a] == 1}
+        self._names |= {address: host.name for host in hosts for address in (host.ipv4, host.ipv6) if address}
         self._ideal = IdealTimes(topology) if topology and hosts else None
 
     def completed(self, record: FlowRecord) -> FlowRecord:
@@ -176,7 +181,7 @@ class KnownNetwork:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._lock = threading.Lock()
-        self._network = Network(None, frozenset())
+        self._network = Network(None, {})
         self._until = -math.inf
 
     def completed(self, records: Sequence[FlowRecord]) -> list[FlowRecord]:
@@ -192,12 +197,14 @@ class KnownNetwork:
         return [r for r in completed if r.source != WATCHED or not network.is_reported_by_its_sender(r)]
 
 
-def _watching(engine: Engine) -> frozenset[str]:
+def _watching(engine: Engine) -> dict[str, Collection[str]]:
     age_s = ages.age_s(engine)
     alive = (row for row in all_agents(engine) if is_alive(row, age_s))
-    return frozenset(
-        row.name for row in alive if isinstance(row.heartbeat, HostHeartbeat) and row.heartbeat.watch.watching
-    )
+    return {
+        row.name: row.heartbeat.watch.addresses
+        for row in alive
+        if isinstance(row.heartbeat, HostHeartbeat) and row.heartbeat.watch.watching
+    }
 
 
 class Ingestion:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
 /*
- * Flow watch: every TCP connection of one network namespace, of any program.
+ * Flow watch: every TCP connection of one network namespace, of any program. The watch of the machine's first namespace
+ * also has those of the namespaces that no agent serves, as containers have.
  *
  *   inet_sock_set_state    start and end of each connection; the end of one that has carried
  *                          payload goes into a ring buffer
@@ -14,7 +15,8 @@
  * with the socket. No program here works for packets, except behind a declaration that came before
  * all earlier data was acknowledged.
  *
- * The tracepoint fires for the whole machine; sockets of other namespaces are ignored. It fires
+ * The tracepoint fires for the whole machine; sockets of other namespaces are ignored. The iterators visit the
+ * agent's own namespace only. The tracepoint fires
  * before the socket's state changes, and at the end after the port was given back. So the source
  * port comes from the socket's copy.
  */

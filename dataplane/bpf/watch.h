@@ -8,6 +8,7 @@ struct watch_settings {
 	__u32 namespace_inode; /* of the network namespace that is watched */
 	__u32 own_port;	       /* connections to this port are not watched; 0: all are */
 	__u64 idle_gap_ns;     /* as in tag.h: a flow ends when its direction is idle for longer */
+	__u64 others;	       /* not 0: all namespaces that no agent serves are watched, too */
 };
 
 /* Map "losses": per CPU, key 0. */
@@ -19,12 +20,14 @@ struct watch_losses {
 #define WATCH_CONTROL_BYTES 16 /* TCP_CA_NAME_MAX */
 #define WATCH_UNKNOWN 0xFFFFFFFF
 
-#define WATCH_ACTIVE 0x1  /* this end opened the connection */
-#define WATCH_ADOPTED 0x2 /* it was open before the watch began */
-#define WATCH_LATER 0x4	  /* this end's flow began with a write, not with the connection */
-#define WATCH_NEXT 0x8	  /* the flow ended because this end began the next one */
-#define WATCH_PART 0x10	  /* not the first flow of the connection */
-#define WATCH_SENT 0x20	  /* all that the program has written was sent, though perhaps not acknowledged */
+#define WATCH_ACTIVE 0x1     /* this end opened the connection */
+#define WATCH_ADOPTED 0x2    /* it was open before the watch began */
+#define WATCH_LATER 0x4	     /* this end's flow began with a write, not with the connection */
+#define WATCH_NEXT 0x8	     /* the flow ended because this end began the next one */
+#define WATCH_PART 0x10	     /* not the first flow of the connection */
+#define WATCH_SENT 0x20	     /* all that the program has written was sent, though perhaps not acknowledged */
+#define WATCH_ELSEWHERE 0x80 /* with `others`: not in the agent's own namespace */
+#define WATCH_BOTH 0x40	     /* with `others`: the other end is a watched socket of this machine, too */
 
 /*
  * A flow of a connection: at its end (ring buffer "ended"), or the one under way (iterator). Times
@@ -42,6 +45,7 @@ struct watch_connection {
 	__u64 told_deadline_ns;
 	__u64 first_sent_ns; /* when the program first wrote; 0: it has not */
 	__u64 last_sent_ns;  /* when the last acknowledged segment was last transmitted; 0: unknown */
+	__u64 cgroup;	     /* id of the socket's cgroup, version 2; 0: unknown */
 	__u32 pending_bytes; /* written by the program, not acknowledged */
 	__u32 retransmissions;
 	__u32 timeouts;	  /* WATCH_UNKNOWN before Linux 6.7 */
@@ -58,8 +62,8 @@ struct watch_connection {
 	char control[WATCH_CONTROL_BYTES];
 };
 
-_Static_assert(sizeof(struct watch_settings) == 16, "as in watch.py");
+_Static_assert(sizeof(struct watch_settings) == 24, "as in watch.py");
 _Static_assert(sizeof(struct watch_losses) == 16, "as in watch.py");
-_Static_assert(sizeof(struct watch_connection) == 168, "as in watch.py");
+_Static_assert(sizeof(struct watch_connection) == 176, "as in watch.py");
 
 #endif

@@ -4,6 +4,7 @@
 #define SLUICE_WATCH_STATE_BPF_H
 
 #include "flow.bpf.h"
+#include "host.bpf.h"
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_tracing.h>
@@ -17,6 +18,7 @@
 #define RING_BYTES (1 << 20)
 
 #define MAX_UNACKED 8
+#define MAX_ADDRESSES 16384
 
 /* Kept in a watched socket. Counters: their values before the first byte of the flow. */
 struct watched {
@@ -77,6 +79,14 @@ struct {
 	__uint(max_entries, RING_BYTES);
 } ended SEC(".maps");
 
+/* The addresses of watched sockets, IPv4 as mapped into IPv6. They tell which connections have both ends here. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, MAX_ADDRESSES);
+	__type(key, __u8[16]);
+	__type(value, __u8);
+} addresses SEC(".maps");
+
 /* Sockets that have an entry of unacked flows in use. */
 __u32 sockets_with_unacked = 0;
 
@@ -95,6 +105,14 @@ static __always_inline struct watch_losses *loss_counters(void)
 	return bpf_map_lookup_elem(&losses, &key);
 }
 
+/* Is this a namespace whose sockets are watched: the agent's own, or with `others` one that no agent serves? */
+static __always_inline int is_watched_namespace(const struct watch_settings *set, const struct net *net)
+{
+	__u64 cookie = net->net_cookie;
+
+	return net->ns.inum == set->namespace_inode || (set->others && !bpf_map_lookup_elem(&sluice_host_3, &cookie));
+}
+
 /* Must this connection be watched? The agents' own connections, at own_port, are left out. */
 static __always_inline int must_watch(struct tcp_sock *tp, int active)
 {
@@ -103,8 +121,50 @@ static __always_inline int must_watch(struct tcp_sock *tp, int active)
 	struct watch_settings *set = bpf_map_lookup_elem(&settings, &key);
 	__u16 port = bpf_ntohs(active ? inet->sk.__sk_common.skc_dport : inet->inet_sport);
 
-	return set && inet->sk.__sk_common.skc_net.net->ns.inum == set->namespace_inode &&
+	return set && is_watched_namespace(set, inet->sk.__sk_common.skc_net.net) &&
 	       (!set->own_port || port != set->own_port);
+}
+
+/* An address of a socket as a key of `addresses`. */
+static __always_inline void map_address(__u8 *key, struct inet_sock *inet, int remote)
+{
+	struct sock_common *sk = &inet->sk.__sk_common;
+	__u32 address = remote ? sk->skc_daddr : sk->skc_rcv_saddr;
+
+	if (sk->skc_family == AF_INET6 && remote) {
+		BPF_CORE_READ_INTO((__u8(*)[16])key, sk, skc_v6_daddr);
+	} else if (sk->skc_family == AF_INET6) {
+		BPF_CORE_READ_INTO((__u8(*)[16])key, sk, skc_v6_rcv_saddr);
+	} else {
+		__builtin_memset(key, 0, 10);
+		key[10] = key[11] = 0xFF;
+		__builtin_memcpy(key + 12, &address, 4);
+	}
+}
+
+/* With `others`: note the address of a socket that is watched from now on. Returns WATCH_ELSEWHERE if it is that. */
+static __always_inline __u32 note_address(struct tcp_sock *tp)
+{
+	struct watch_settings *set;
+	__u8 key[16], one = 1;
+	__u32 zero = 0;
+
+	set = bpf_map_lookup_elem(&settings, &zero);
+	if (!set || !set->others)
+		return 0;
+	map_address(key, &tp->inet_conn.icsk_inet, 0);
+	if (!bpf_map_lookup_elem(&addresses, key))
+		bpf_map_update_elem(&addresses, key, &one, BPF_ANY);
+	return tp->inet_conn.icsk_inet.sk.__sk_common.skc_net.net->ns.inum == set->namespace_inode ? 0
+												   : WATCH_ELSEWHERE;
+}
+
+static __always_inline int is_other_end_here(struct tcp_sock *tp)
+{
+	__u8 key[16];
+
+	map_address(key, &tp->inet_conn.icsk_inet, 1);
+	return bpf_map_lookup_elem(&addresses, key) != NULL;
 }
 
 /* The field of newer kernels. libbpf takes the part of the name after ___ for a variant of tcp_sock. */
@@ -128,7 +188,7 @@ static __always_inline struct watched *start_watching(struct tcp_sock *tp, __u32
 		__builtin_memset(w, 0, sizeof(*w));
 		w->start_ns = bpf_ktime_get_ns();
 		w->acked_before = flags & WATCH_ACTIVE;
-		w->flags = flags;
+		w->flags = flags | note_address(tp);
 	} else if ((loss = loss_counters())) {
 		loss->connections++;
 	}
@@ -247,6 +307,11 @@ static __always_inline void fill_ends(struct watch_connection *c, struct inet_so
 	}
 }
 
+static __always_inline __u64 cgroup_of(struct sock *sk)
+{
+	return bpf_core_field_exists(sk->sk_cgrp_data) ? BPF_CORE_READ(sk, sk_cgrp_data.cgroup, kn, id) : 0;
+}
+
 static __always_inline void fill(struct watch_connection *c, struct tcp_sock *tp, struct watched *w, int state)
 {
 	struct sock *sk = &tp->inet_conn.icsk_inet.sk;
@@ -258,7 +323,9 @@ static __always_inline void fill(struct watch_connection *c, struct tcp_sock *tp
 	c->received_at_ns = w->received_at_ns ?: fin_received(tp) ? c->read_ns : 0;
 	c->error = sk->sk_err;
 	c->state = state;
-	c->flags = w->flags | (tp->snd_nxt == tp->write_seq ? WATCH_SENT : 0);
+	c->cgroup = cgroup_of(sk);
+	c->flags =
+		w->flags | (tp->snd_nxt == tp->write_seq ? WATCH_SENT : 0) | (is_other_end_here(tp) ? WATCH_BOTH : 0);
 	fill_counters(c, tp, w, state);
 	fill_flow(c, tp, w);
 	fill_ends(c, &tp->inet_conn.icsk_inet);

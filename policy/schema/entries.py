@@ -215,6 +215,7 @@ AGENT = Text(r"[A-Za-z0-9._-]{1,64}", what="1 to 64 letters, digits or . _ -")
 TOKEN = Text(r"(?!owner$)[A-Za-z0-9._@-]{1,64}", what='1 to 64 letters, digits or . _ @ -, but not "owner"')
 """Names of access tokens. "owner" is the token with which the web process starts."""
 SCHEME = Text(r"[A-Za-z0-9._+-]{1,64}", what="1 to 64 letters, digits or . _ + -")
+IP_ADDRESS = Text(r"[0-9A-Fa-f.:]{2,45}", what="an IP address")
 ENDPOINT = Text(r"[A-Za-z0-9._:-]{1,64}", what="a host's name or its address")
 FLOW_ID = Text(r"[A-Za-z0-9._:/-]{1,96}", what="1 to 96 letters, digits or . _ : / -")
 PORT = Text(r"[A-Za-z0-9._-]{1,64}:[0-9]{1,9}", what='a port such as "s1:2"')

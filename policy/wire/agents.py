@@ -134,6 +134,7 @@ def new_uses(before: Iterable[ForeignDscp], now: Iterable[ForeignDscp]) -> list[
 MAX_HEARTBEAT_BYTES = 500_000
 """Maximum length of a heartbeat's JSON."""
 MAX_CONNECTIONS = 100
+MAX_ADDRESSES = 128
 MAX_PORTS = 1024
 LINK_QUEUES = ("prio", "htb", "fq")
 """Qdiscs with which a host can serve its own link by queues (dataplane/link_queues.py)."""
@@ -271,6 +272,11 @@ class WatchStatus:
     connections: tuple[LivingConnection, ...] = entry(
         ListOf(TableOf(LivingConnection), longest=MAX_CONNECTIONS),
         "The fastest open connections.",
+        default=(),
+    )
+    addresses: tuple[str, ...] = entry(
+        ListOf(entries.IP_ADDRESS, longest=MAX_ADDRESSES),
+        "Addresses of the containers whose connections it has reported in the last minutes, the newest first.",
         default=(),
     )
 

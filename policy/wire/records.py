@@ -117,7 +117,10 @@ class FlowRecord:
         default=None,
     )
     label: str | None = entry(
-        Line(longest=MAX_LABEL), "Label of a scheduled flow in its scenario. Null without one.", default=None
+        Line(longest=MAX_LABEL),
+        "Label of a scheduled flow in its scenario. Of a watched flow, the container of the end that reports it: its"
+        " name, or the first digits of its id. Null without one.",
+        default=None,
     )
 
     @property
@@ -163,8 +166,7 @@ MAX_FLOWS = 10**7
 
 _TIME_S = Number(0, 10**6, "s")
 
-_ADDRESS = Text(r"[0-9A-Fa-f.:]{2,45}", what="an IP address")
-_ADDRESSES = MapOf(entries.ENDPOINT, _ADDRESS, 10**5)
+_ADDRESSES = MapOf(entries.ENDPOINT, entries.IP_ADDRESS, 10**5)
 
 
 @dataclass(frozen=True, slots=True)

@@ -118,13 +118,13 @@ _numbers = itertools.count()
 class Cgroup:
     """While the group is open, this process and its new children are in it. A socket keeps its group."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str = "") -> None:
         root = cgroup_root()
         own = next(
             line for line in Path("/proc/self/cgroup").read_text().splitlines() if line.startswith("0::")
         )
         self._before = root / own.removeprefix("0::").lstrip("/")
-        self.folder = root / f"sluice-test-{os.getpid()}-{next(_numbers)}"
+        self.folder = root / (name or f"sluice-test-{os.getpid()}-{next(_numbers)}")
         self.folder.mkdir()
 
     def __enter__(self) -> Cgroup:

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 
 import errno
+import time
 from dataclasses import replace
+from functools import partial
 from ipaddress import ip_address
 from typing import Any
 
@@ -11,6 +13,7 @@ from sluice.dataplane.watch import Connection, Losses
 from sluice.hostagent.spool import Spool
 from sluice.hostagent.watch import (
     ABORTED,
+    ADDRESS_NS,
     CUT,
     MOST_SHOWN,
     RESET_AFTER_ALL,
@@ -21,7 +24,7 @@ from sluice.hostagent.watch import (
     to_record,
 )
 from sluice.policy.errors import EnvironmentLacking
-from sluice.policy.wire.agents import WatchStatus
+from sluice.policy.wire.agents import MAX_ADDRESSES, WatchStatus
 from sluice.policy.wire.records import FINISHED, UNFINISHED, WATCHED, FlowRecord
 
 EPOCH_NS = 1_700_000_000 * 10**9
@@ -210,7 +213,7 @@ Watched = tuple[FlowWatch, FakeWatch, Kept]
 def watched(monkeypatch: pytest.MonkeyPatch) -> Watched:
     """A flow watch that has begun, its kernel, and its spool. It leaves out connections to port 99."""
     kernel, spool = FakeWatch(), Kept()
-    monkeypatch.setattr("sluice.hostagent.watch.Watch", lambda own_port: kernel)
+    monkeypatch.setattr("sluice.hostagent.watch.Watch", lambda own_port, others: kernel)
     watch = FlowWatch("h1", H1.names, spool, lambda: "pias", ignored=lambda: (str(ELSEWHERE), 99))
     watch.begin()
     return watch, kernel, spool
@@ -252,10 +255,27 @@ def test_status__shows_the_fastest_and_counts_all(watched: Watched) -> None:
     assert watch.status() == WatchStatus(watching=False)
 
 
+def test_status__has_the_addresses_of_containers_for_some_minutes(watched: Watched) -> None:
+    watch, kernel, spool = watched
+    now_ns = time.monotonic_ns()
+    old, *new = (ip_address(f"10.4.0.{i}") for i in range(1, MAX_ADDRESSES + 3))
+    pod = partial(upload, elsewhere=True, remote=ELSEWHERE, read_ns=now_ns)
+    kernel.ends = [
+        pod(local=old, read_ns=now_ns - ADDRESS_NS),
+        *(pod(local=address) for address in (*new, new[1])),
+        pod(local=ip_address("127.0.0.1")),
+        upload(),
+    ]
+    assert watch.status().addresses == tuple(map(str, [new[1], *reversed(new[2:])]))
+    assert (spool.records[0].src, spool.records[0].dst) == ("h1", str(ELSEWHERE))
+    kernel.ends = [pod(local=old, read_ns=now_ns - ADDRESS_NS)]
+    assert str(old) not in watch.status().addresses
+
+
 def test_begin__a_kernel_without_support_is_reported_without_an_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def refuse(own_port: int) -> FakeWatch:
+    def refuse(own_port: int, others: bool) -> FakeWatch:
         raise EnvironmentLacking("no ring buffers here")
 
     monkeypatch.setattr("sluice.hostagent.watch.Watch", refuse)

@@ -85,7 +85,7 @@ TOPOLOGY = Topology(
         for number, (name, rate_bps) in enumerate(RATES_BPS.items(), 1)
     ),
 )
-NETWORK = Network(TOPOLOGY, frozenset({"h1"}))
+NETWORK = Network(TOPOLOGY, {"h1": ()})
 
 
 def watched(**changes: Any) -> FlowRecord:
@@ -107,7 +107,20 @@ def test_completed__names_and_ideal_fct(src: str, dst: str) -> None:
 def test_completed__an_unknown_path_or_rate_has_no_ideal(src: str, dst: str) -> None:
     known = NETWORK.completed(watched(src=src, dst=dst))
     assert (known.src, known.dst, known.ideal_us, known.slowdown) == (src, dst, None, None)
-    assert Network(None, frozenset()).completed(watched()).ideal_us is None
+    assert Network(None, {}).completed(watched()).ideal_us is None
+
+
+def test_completed__addresses_of_containers_name_their_hosts() -> None:
+    """Unless several hosts use the address, or it is a host's own."""
+    network = Network(
+        TOPOLOGY, {"h1": ("10.4.1.7", "172.17.0.2", "10.0.0.2"), "h2": ("10.4.2.7", "172.17.0.2")}
+    )
+    sent = watched(src="h1", dst="10.4.2.7")
+    assert (network.completed(sent).dst, network.completed(sent).ideal_us is None) == ("h2", False)
+    received = network.completed(watched(src="10.4.1.7", dst="h2", retransmissions=None))
+    assert (received.src, network.is_reported_by_its_sender(received)) == ("h1", True)
+    assert network.completed(watched(src="172.17.0.2", dst="10.0.0.2")).src == "172.17.0.2"
+    assert network.completed(watched(src="h1", dst="10.0.0.2")).dst == "h2"
 
 
 def test_known_network__reads_topology_and_agents(engine: Engine) -> None:

@@ -869,6 +869,11 @@ export interface components {
              * @description The fastest open connections.
              */
             connections: components["schemas"]["LivingConnection"][];
+            /**
+             * Addresses
+             * @description Addresses of the containers whose connections it has reported in the last minutes, the newest first.
+             */
+            addresses: string[];
         };
         /** TopologyAnswer */
         TopologyAnswer: {
@@ -1729,7 +1734,7 @@ export interface components {
             clock_error_us: number | null;
             /**
              * Label
-             * @description Label of a scheduled flow in its scenario. Null without one.
+             * @description Label of a scheduled flow in its scenario. Of a watched flow, the container of the end that reports it: its name, or the first digits of its id. Null without one.
              */
             label: string | null;
             /** Sequence */
@@ -2867,6 +2872,11 @@ export interface components {
              * @description The fastest open connections.
              */
             connections: components["schemas"]["LivingConnection"][];
+            /**
+             * Addresses
+             * @description Addresses of the containers whose connections it has reported in the last minutes, the newest first.
+             */
+            addresses: string[];
         };
         /** PortLoadModel */
         PortLoadModel: {
