@@ -82,9 +82,10 @@ class Agent:
         self._receiver: Receiver | None = None
         if schedule is not EMPTY:  # without a schedule, the host opens no port
             self._receiver = Receiver(self._loop, max_window=schedule.max_window)
-        self._link = HostLink(interface, options.queues_at)
+        self._cards = (interface, *options.cards)
+        self._link = HostLink(self._cards, options.queues_at)
         self._link_meter = LinkMeter(interface)
-        self._tagger = HostTagger(interface, options.bpf, self._link, options.guests)
+        self._tagger = HostTagger(self._cards, options.bpf, self._link, options.guests)
         self._hook = FlowHook(options.bpf)
         self._watch = FlowWatch(
             name,
@@ -137,7 +138,7 @@ class Agent:
     def _report_life(self) -> None:
         """Tell systemd that the agent is ready, from inside the loop, and then that both threads turn."""
         now_ns = time.monotonic_ns()
-        self._loop.call_at(now_ns, lambda: self._notifier.ready(f"tags packets on {self._interface}"))
+        self._loop.call_at(now_ns, lambda: self._notifier.ready(f"tags packets on {', '.join(self._cards)}"))
         interval_s = self._notifier.interval_s
         if interval_s is None:
             return
@@ -297,9 +298,10 @@ def release(options: AgentOptions, interface: str) -> None:
 
     Raises SluiceError without the interface.
     """
-    link, control = HostLink(interface, None), host_control(options)
+    cards = (interface, *options.cards)
+    link, control = HostLink(cards, None), host_control(options)
     link.begin()
-    tagger = HostTagger(interface, options.bpf, link, options.guests)
+    tagger = HostTagger(cards, options.bpf, link, options.guests)
     tagger.attach()  # in the place of the killed agent's
     tagger.update(None)
     tagger.detach()

@@ -88,42 +88,44 @@ def burst_of(mtu_bytes: int, gso_max_bytes: int, gso_max_segments: int) -> int:
 
 
 class HostLink:
-    """The qdisc of one interface of the current network namespace.
+    """The qdiscs of a host's interfaces in the current network namespace.
 
-    Without a place for it, the agent changes no qdisc. It only removes the queues of a killed agent that had a place.
+    Without a place for them, the agent changes no qdisc. It only removes the queues of a killed agent that had a place.
     """
 
-    def __init__(self, interface: str, at: str | None) -> None:
-        """`at`: "root", or a class of a qdisc that exists. None: the link stays as it is."""
-        self._interface = interface
-        self._queues = LinkQueues(interface, at) if at is not None else None
+    def __init__(self, interfaces: Sequence[str], at: str | None) -> None:
+        """`at`: "root", or a class of a qdisc that exists. None: the links stay as they are."""
+        self._interfaces = interfaces
+        self._queues = [LinkQueues(interface, at) for interface in interfaces] if at is not None else []
         self._kind: QdiscKind | None = None
         self.problem = ""
         """Why there are no queues although the agent should make them; empty if there are."""
 
     @property
     def name(self) -> str:
-        """The kind of the qdisc; empty if there is none."""
+        """The kind of the qdiscs; empty if there is none."""
         return self._kind.name if self._kind else ""
 
     def ensure(self) -> None:
         """Make the queues if they are not there. A problem is noted, because packets leave all the same."""
-        if self._queues is None:
+        if not self._queues:
             return
-        try:
-            self._kind = self._queues.make()
-        except (SluiceError, CommandFailed) as error:
-            self._kind = None
-            self._note(str(error))
-        else:
-            self._note("")
+        kinds, problems = [], []
+        for queues in self._queues:
+            try:
+                kinds.append(queues.make())
+            except (SluiceError, CommandFailed) as error:
+                problems.append(str(error))
+        self._kind = kinds[0] if kinds else None
+        self._note("; ".join(problems))
 
     def begin(self) -> None:
         """Make the queues, or remove those that a killed agent has left."""
-        if self._queues is not None:
+        if self._queues:
             self.ensure()
-        elif self._remove():
-            log.warning("removed the queues that an earlier agent left on %s", self._interface)
+            return
+        for interface in self._remove():
+            log.warning("removed the queues that an earlier agent left on %s", interface)
 
     def priorities(self, queue_of_tag: Sequence[int]) -> tuple[int, ...]:
         """Return the priority of a packet by DSCP; empty if the link is one queue."""
@@ -134,18 +136,22 @@ class HostLink:
 
     def end(self) -> None:
         """Remove the queues. A second call does nothing."""
-        if self._queues is not None:
-            self._queues.close()
+        for queues in self._queues:
+            queues.close()
         if self._kind is not None:
             self._kind = None
             self._remove()
 
-    def _remove(self) -> bool:
-        try:
-            return remove(self._interface)
-        except (SluiceError, CommandFailed) as error:
-            log.warning("%s", error)
-            return False
+    def _remove(self) -> list[str]:
+        """Remove the queues, and return the interfaces that had some."""
+        removed = []
+        for interface in self._interfaces:
+            try:
+                if remove(interface):
+                    removed.append(interface)
+            except (SluiceError, CommandFailed) as error:
+                log.warning("%s", error)
+        return removed
 
     def _note(self, problem: str) -> None:
         if problem and problem != self.problem:

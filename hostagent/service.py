@@ -40,6 +40,12 @@ class AgentOptions:
         "Interface whose outgoing packets the agent tags. Without it, it is the interface of the default route.",
         default=None,
     )
+    cards: tuple[str, ...] = entry(
+        ListOf(Interface(), longest=16),
+        "Further interfaces through which the host sends, for example of a second card, or the members of a bond. What"
+        " leaves there is tagged, too, and gets the same queues. The flag is repeatable.",
+        default=(),
+    )
     guests: tuple[str, ...] = entry(
         ListOf(
             Text(r"[^/\s\x00-\x1f\x7f-\x9f]{1,64}", what="an interface, or a pattern with * and ?"),

@@ -43,9 +43,10 @@ def tag_settings(desired: HostSettings) -> TagSettings:
 class Guests:
     """The interfaces of guests on this host: of virtual machines, and of containers without tags of their own."""
 
-    def __init__(self, patterns: Sequence[str], own_interface: str) -> None:
+    def __init__(self, patterns: Sequence[str], own: Sequence[str]) -> None:
+        """`own`: the interfaces of the host itself, which are no guests."""
         self._patterns = patterns
-        self._own_interface = own_interface
+        self._own = own
         self._attached: dict[str, int] = {}
         """Name → index of each interface that has the programs."""
         self._checks: dict[int, RunCheck] = {}
@@ -101,7 +102,7 @@ class Guests:
                 log.warning("%s", _untagged(name, skipped(name)))
 
     def _is_guest(self, name: str) -> bool:
-        return name != self._own_interface and any(fnmatchcase(name, pattern) for pattern in self._patterns)
+        return name not in self._own and any(fnmatchcase(name, pattern) for pattern in self._patterns)
 
     def leave(self, tagger: Tagger) -> None:
         """Remove the filters."""
@@ -116,15 +117,19 @@ def _untagged(guest: str, reason: str) -> str:
 
 
 class HostTagger:
-    """The tagger of one interface of the current network namespace. It also chooses queues on the host's own link."""
+    """The tagger of a host's interfaces in the current network namespace. It also chooses queues on their links."""
 
     def __init__(
-        self, interface: str, use_bpf: bool = True, link: HostLink | None = None, guests: Sequence[str] = ()
+        self,
+        interfaces: Sequence[str],
+        use_bpf: bool = True,
+        link: HostLink | None = None,
+        guests: Sequence[str] = (),
     ) -> None:
         """`guests`: patterns of the interfaces of guests."""
-        self._interface = interface
-        self.guests = Guests(guests, interface)
-        self._link = link or HostLink(interface, None)
+        self._interfaces = interfaces
+        self.guests = Guests(guests, interfaces)
+        self._link = link or HostLink(interfaces, None)
         self._use_bpf = use_bpf
         self._tagger: Tagger | None = None
         self._set = _BEFORE_A_POLICY
@@ -137,15 +142,16 @@ class HostTagger:
         """Why packets leave untagged although they should be tagged; empty if they are tagged."""
 
     def attach(self) -> None:
-        """Attach the filter before those of others, and replace one that a killed agent left.
+        """Attach the filters before those of others, and replace one that a killed agent left.
 
-        Raises SluiceError without the interface.
+        Raises SluiceError without one of the interfaces.
         """
         if not self._use_bpf:
             return
         try:
             self._tagger = self._tagger or Tagger(self._set)
-            self._tagger.attach(self._interface)
+            for interface in self._interfaces:
+                self._tagger.attach(interface)
         except EnvironmentLacking as lacking:
             self._fail(f"packets are not tagged: {lacking}")
             return
@@ -154,7 +160,7 @@ class HostTagger:
 
     def _most_bytes(self) -> int:
         """What a guest builds is not known here, so it is what it can build."""
-        return tags.BURST_BYTES if self.guests else tag_burst_bytes(self._interface)
+        return tags.BURST_BYTES if self.guests else max(map(tag_burst_bytes, self._interfaces))
 
     def _fail(self, problem: str) -> None:
         self.attached, self.burst_bytes = False, None
@@ -164,16 +170,17 @@ class HostTagger:
 
     def _look(self, tagger: Tagger) -> None:
         """Attach the tagger again if it was removed or is skipped. If that does not help, it is a problem."""
-        if not tagger.is_attached(self._interface):
+        if removed := [name for name in self._interfaces if not tagger.is_attached(name)]:
             if self.attached:
-                log.warning("another program removed the tagger from %s: attaching it again", self._interface)
+                log.warning("another program removed the tagger from %s: attaching it again", ", ".join(removed))
             self.attach()
             return
-        counted = traffic().get(self._interface)
-        if counted is not None:
-            self._check.look(counted.sent_packets, tagger.seen(), self.attach)
+        counted = traffic()
+        sent = [counted[name].sent_packets for name in self._interfaces if name in counted]
+        if sent:
+            self._check.look(sum(sent), tagger.seen(), self.attach)
         if self._check.is_skipped:
-            self._fail(skipped(self._interface))
+            self._fail(skipped(", ".join(self._interfaces)))
         elif not self.attached:
             self.attach()
 
@@ -214,7 +221,9 @@ class HostTagger:
         """Remove the filter. A second call does nothing."""
         if self._tagger is not None:
             self.guests.leave(self._tagger)
-            self._tagger.detach(self._interface)
+            for interface in self._interfaces:
+                with suppress(SluiceError):  # it has gone
+                    self._tagger.detach(interface)
             self._tagger.close()
             self._tagger = None
         self.attached = False

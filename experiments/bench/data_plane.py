@@ -82,7 +82,7 @@ def _link_costs() -> tuple[str, list[tuple[float, float, float]]]:
             plain = _ns_per_packet()
         with _plain(), _tagged(TagSettings()):
             tagged = _ns_per_packet()
-        link = HostLink(_LINK, ROOT)
+        link = HostLink([_LINK], ROOT)
         link.begin()
         kind, queues = link.name, host_queue_map(Policy.from_document({"scheme": "sluice"}))
         with _tagged(TagSettings(priorities=link.priorities(queues))):

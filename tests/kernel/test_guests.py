@@ -129,7 +129,7 @@ def test_a_program_that_is_skipped_is_a_problem(pair: Pair, guest: Guest) -> Non
     """The count of packets that the program has seen moves with the interface's."""
     with ending_program() as other:
         with pair.a:
-            agent = HostTagger("eth0", guests=["tap*"])
+            agent = HostTagger(["eth0"], guests=["tap*"])
             agent.attach()
 
         def looks() -> tuple[int, str]:
@@ -373,7 +373,7 @@ def test_guests_come_and_go(pair: Pair, guest: Guest) -> None:
     wanted = HostSettings.of(Policy.from_document({"scheme": "pias", "thresholds": ["10KB"], "queues": 2}))
     with pair.a, PortProgram() as port:
         before = pair.a.run("tc", "qdisc", "show", "dev", "tap0")
-        agent = HostTagger("eth0", guests=["tap*", "eth*"])
+        agent = HostTagger(["eth0"], guests=["tap*", "eth*"])
         agent.attach()
         agent.update(wanted)
         assert len(agent.guests) == 1, "the agent's own interface is no guest"
@@ -395,7 +395,7 @@ def test_guests_come_and_go(pair: Pair, guest: Guest) -> None:
 
 
 def test_a_guest_that_cannot_be_tagged__is_named(pair: Pair, guest: Guest) -> None:
-    guests = Guests(["tap0"], "eth0")
+    guests = Guests(["tap0"], ["eth0"])
     with pair.a, Tagger() as tagger:
         pair.a.run("tc", "qdisc", "add", "dev", "tap0", "ingress")
         guests.follow(tagger, looks=True)

@@ -11,14 +11,16 @@ import pytest
 from sluice.dataplane.clsact import FEW_PACKETS
 from sluice.dataplane.congestion import DEFAULT_CONTROL, ControlSettings, HostEntry
 from sluice.hostagent.control import HostControl
+from sluice.hostagent.link import HostLink
 from sluice.hostagent.tagger import CHECK_EVERY, HostTagger
 from sluice.policy.schema.desired import Policy
 from sluice.policy.tags import ATTAINED_FIRST
 from sluice.policy.wire.agents import HostSettings
 from tests.kernel.capture import Capture
 from tests.kernel.conftest import V4, Pair
-from tests.kernel.lab import Namespace
+from tests.kernel.lab import Namespace, address, connect, connected, send_and_receive
 from tests.kernel.objects import BPF_PROG_ATTACH, BPF_PROG_DETACH, add_filter, ending_program, tcx
+from tests.kernel.watching import close_in_order
 
 WANTED = ControlSettings(8, forgets_late=True), ControlSettings(16)
 BEFORE = Path("/proc/sys/net/ipv4/tcp_congestion_control").read_text().strip()
@@ -68,7 +70,7 @@ def looks(tagger: HostTagger, pair: Pair) -> None:
 def test_tagger__goes_before_a_filter_that_has_come_later(pair: Pair) -> None:
     with ending_program() as other, Capture(pair.b, "eth0") as capture:
         with pair.a:
-            tagger = HostTagger("eth0")
+            tagger = HostTagger(["eth0"])
             tagger.attach()
         tagger.update(HostSettings.of(Policy.from_document({"scheme": "pias"})))
         looks(tagger, pair)
@@ -86,7 +88,7 @@ def test_tagger__goes_before_a_filter_that_has_come_later(pair: Pair) -> None:
 def test_tagger__is_a_problem_while_a_program_before_it_ends_the_chain(pair: Pair) -> None:
     with ending_program() as other:
         with pair.a:
-            tagger = HostTagger("eth0")
+            tagger = HostTagger(["eth0"])
             tagger.attach()
         looks(tagger, pair)
         try:
@@ -102,3 +104,34 @@ def test_tagger__is_a_problem_while_a_program_before_it_ends_the_chain(pair: Pai
         assert (tagger.attached, tagger.problem) == (True, "")
         with pair.a:
             tagger.detach()
+
+
+def test_cards__packets_of_each_have_tags_and_queues(pair: Pair) -> None:
+    connect(pair.a, "eth1", pair.b, "eth1")
+    address(pair.a, "eth1", "10.8.0.1/24")
+    address(pair.b, "eth1", "10.8.0.2/24")
+    hosts = (V4["b"], "10.8.0.2")
+    with pair.a:
+        link = HostLink(("eth0", "eth1"), "root")
+        link.begin()
+        tagger = HostTagger(("eth0", "eth1"), link=link)
+        tagger.attach()
+        tagger.update(HostSettings.of(Policy.from_document({"scheme": "pias"})))
+    for name, host in zip(("eth0", "eth1"), hosts, strict=True):
+        with Capture(pair.b, name) as capture, connected(pair.a, pair.b, host) as (near, far):
+            send_and_receive(near, far, 200_000)
+            close_in_order(near, far)
+            own = {packet.dscp for packet in capture.packets() if packet.data_bytes}
+        assert ATTAINED_FIRST in own
+        assert len(own) > 5
+        assert " 5c1c: root" in pair.a.run("tc", "qdisc", "show", "dev", name)
+    pair.a.run("tc", "filter", "del", "dev", "eth1", "egress")
+    with pair.a:
+        for _ in range(CHECK_EVERY):
+            tagger.update(None)
+        assert "sluice_tag" in pair.a.run("tc", "filter", "show", "dev", "eth1", "egress")
+        pair.a.run("ip", "link", "del", "eth1")
+        tagger.detach()
+        link.end()
+    assert "sluice" not in pair.a.run("tc", "filter", "show", "dev", "eth0", "egress")
+    assert "5c1c" not in pair.a.run("tc", "qdisc", "show", "dev", "eth0")

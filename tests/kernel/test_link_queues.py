@@ -80,7 +80,7 @@ def arrivals(pair: Pair, tagger: TagSettings) -> list[int]:
 
 
 def settings_of(kind: QdiscKind) -> TagSettings:
-    link = HostLink("eth0", LINK_CLASS)
+    link = HostLink(["eth0"], LINK_CLASS)
     link.begin()
     assert link.name == kind.name
     return TagSettings(priorities=link.priorities(host_queue_map(PIAS)))
@@ -141,18 +141,18 @@ def test_make__names_the_class_that_is_not_there(shaped: Pair) -> None:
 
 
 def test_link__an_agent_without_a_place_removes_what_a_killed_one_left(shaped: Pair) -> None:
-    HostLink("eth0", LINK_CLASS).begin()
+    HostLink(["eth0"], LINK_CLASS).begin()
     assert len(qdiscs(shaped)) == 2
-    HostLink("eth0", None).begin()
+    HostLink(["eth0"], None).begin()
     assert qdiscs(shaped) == ["htb"]
 
 
 def test_link__moves_to_another_place(shaped: Pair) -> None:
-    HostLink("eth0", LINK_CLASS).begin()
+    HostLink(["eth0"], LINK_CLASS).begin()
     shaped.a.run(
         "tc", "class", "add", "dev", "eth0", "parent", "1:", "classid", "1:2", "htb", "rate", "1mbit"
     )
-    link = HostLink("eth0", "1:2")
+    link = HostLink(["eth0"], "1:2")
     link.begin()
     assert link.problem == ""
     assert " parent 1:2 " in shaped.a.run("tc", "qdisc", "show", "dev", "eth0")
@@ -162,8 +162,8 @@ def test_link__moves_to_another_place(shaped: Pair) -> None:
 def test_link__comes_back_after_another_program_removed_it_and_goes_with_the_agent(shaped: Pair) -> None:
     kind = first_kind()
     assert kind is not None
-    link = HostLink("eth0", LINK_CLASS)
-    tagger = HostTagger("eth0", link=link)
+    link = HostLink(["eth0"], LINK_CLASS)
+    tagger = HostTagger(["eth0"], link=link)
     link.begin()
     tagger.attach()
     assert remove("eth0")
@@ -178,7 +178,7 @@ def test_link__comes_back_after_another_program_removed_it_and_goes_with_the_age
 
 
 def test_link__a_problem_is_noted_and_packets_leave_all_the_same(shaped: Pair) -> None:
-    link = HostLink("eth0", "root")
+    link = HostLink(["eth0"], "root")
     link.begin()
     assert link.name == ""
     assert "another program" in link.problem

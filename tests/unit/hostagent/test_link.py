@@ -41,14 +41,14 @@ def test_qdisc_at__finds_what_is_at_the_place() -> None:
 
 
 def test_link__without_a_place_there_is_no_priority_and_no_problem() -> None:
-    link = HostLink("lo", None)
+    link = HostLink(["lo"], None)
     link.begin()
-    HostTagger("lo", use_bpf=False, link=link).update(None)
+    HostTagger(["lo"], use_bpf=False, link=link).update(None)
     assert (link.name, link.problem, link.priorities((0, 1, 2))) == ("", "", ())
 
 
 def test_link__a_missing_interface_is_a_problem_and_no_error() -> None:
-    link = HostLink("no-such-if", "root")
+    link = HostLink(["no-such-if"], "root")
     link.begin()
     assert "no-such-if" in link.problem
     link.end()
@@ -94,7 +94,7 @@ from sluice.hostagent.link import HostLink
 from sluice.hostagent.link import LinkMeter
 from sluice.runtime.command import run
 
-link = HostLink("h1-eth0", "root")
+link = HostLink(["h1-eth0"], "root")
 link.begin()
 with socket.socket(type=socket.SOCK_DGRAM) as sender:
     sender.setsockopt(socket.SOL_SOCKET, socket.SO_PRIORITY, 0x5C1C0003)
