@@ -105,6 +105,13 @@ def test_both_agents_work_in_their_sandbox(seen: Path) -> None:
     assert restarted(seen / "working", 0)
 
 
+def test_a_flow_of_containers_is_recorded_once_with_the_name_of_one(seen: Path) -> None:
+    """The agent of the machine's first namespace watches all that no agent serves."""
+    (flow,) = json.loads((seen / "container").read_text())["flows"]
+    assert (flow["label"], flow["bytes"], flow["dst_port"]) == ("0123456789ab", 200_000, 5000)
+    assert (flow["src"], flow["dst"], flow["status"]) == ("here-host", "here-host", "finished")
+
+
 def test_a_killed_service_comes_back(seen: Path) -> None:
     assert restarted(seen / "killed", 1), states(seen / "killed")
 
