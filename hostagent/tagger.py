@@ -172,7 +172,9 @@ class HostTagger:
         """Attach the tagger again if it was removed or is skipped. If that does not help, it is a problem."""
         if removed := [name for name in self._interfaces if not tagger.is_attached(name)]:
             if self.attached:
-                log.warning("another program removed the tagger from %s: attaching it again", ", ".join(removed))
+                log.warning(
+                    "another program removed the tagger from %s: attaching it again", ", ".join(removed)
+                )
             self.attach()
             return
         counted = traffic()
