@@ -26,8 +26,8 @@ struct watch_losses {
 #define WATCH_NEXT 0x8	     /* the flow ended because this end began the next one */
 #define WATCH_PART 0x10	     /* not the first flow of the connection */
 #define WATCH_SENT 0x20	     /* all that the program has written was sent, though perhaps not acknowledged */
-#define WATCH_ELSEWHERE 0x80 /* with `others`: not in the agent's own namespace */
 #define WATCH_BOTH 0x40	     /* with `others`: the other end is a watched socket of this machine, too */
+#define WATCH_ELSEWHERE 0x80 /* with `others`: not in the agent's own namespace */
 
 /*
  * A flow of a connection: at its end (ring buffer "ended"), or the one under way (iterator). Times
