@@ -229,7 +229,7 @@ def reports(reporter_turned_s: float) -> list[str]:
     """Run the agent's loop for 40 ms."""
     agent: Any = object.__new__(Agent)
     agent._loop, agent._notifier = Loop(), Recorded()
-    agent._interface = "eth0"
+    agent._cards = ("eth0",)
     agent._reporter = SimpleNamespace(turned_s=reporter_turned_s)
     agent._report_life()
     agent._loop.call_at(time.monotonic_ns() + 40_000_000, agent._loop.stop)
