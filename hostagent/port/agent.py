@@ -33,7 +33,7 @@ from sluice.policy.schema.desired import PortBehaviour
 from sluice.policy.schema.entries import read, write
 from sluice.policy.version import VERSION
 from sluice.policy.wire.access import Holder
-from sluice.policy.wire.agents import AgentSettings, PortHeartbeat, QueueCounters, heartbeat_document
+from sluice.policy.wire.agents import AgentSettings, PortHeartbeat, QueueCounters, heartbeat_document, reason
 from sluice.runtime.command import CommandFailed
 from sluice.runtime.http_client import HttpClient, ServerAway, is_tls
 from sluice.runtime.lifecycle import Notifier
@@ -156,9 +156,10 @@ class PortAgent:
                     self._attach(port)
                 self.refused.pop(interface, None)
             except (SluiceError, CommandFailed) as error:
-                if self.refused.get(interface) != str(error):
-                    log.warning("%s: %s", port.id, error)
-                self.refused[interface] = str(error)
+                problem = reason(str(error))  # of a command, it has several lines
+                if self.refused.get(interface) != problem:
+                    log.warning("%s: %s", port.id, problem)
+                self.refused[interface] = problem
         if not self.shares_stand:
             self._share_out()
 

@@ -215,22 +215,31 @@ def test_read_behaviour_file__once_for_each_time_it_is_written(agent: PortAgent)
     assert agent.behaviour.mark_bytes == 6_000
 
 
-@pytest.mark.parametrize("error", [EnvironmentLacking, SluiceError])
+@pytest.mark.parametrize(
+    "error",
+    [
+        EnvironmentLacking("s1-eth1 has no room"),
+        SluiceError("s1-eth1 has no room"),
+        CommandFailed(["tc"], 1, "s1-eth1 has no room\n" + 999 * "x"),
+    ],
+)
 def test_reconcile__a_port_that_has_no_room_for_the_program_is_a_problem_until_it_has(
-    error: type[SluiceError],
+    error: Exception,
     agent: PortAgent,
     program: FakeProgram,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     def no_room(ifname: str, settings: PortSettings) -> None:
-        raise error(f"{ifname} has no room")
+        if ifname == "s1-eth1":
+            raise error
 
     with monkeypatch.context() as patched:
         patched.setattr(program, "attach", no_room)
         for _ in range(3):
             agent.reconcile()
-    assert "s1-eth1 has no room" in agent.state().problems
+    assert any("s1-eth1 has no room" in problem for problem in agent.state().problems)
+    wire.heartbeat_from(wire.heartbeat_document(agent.state()))  # the web process takes it
     assert caplog.text.count("s1-eth1 has no room") == 1
     agent.reconcile()
     assert agent.state().problems == ()
