@@ -76,7 +76,7 @@ class Racks:
         return True
 
     def frames(self, source: str, to: str, mac: str) -> list[str]:
-        """Send the frames of `frames.py` from one machine. Return those that arrive at another, in order."""
+        """Send the frames of `frames.py` from one machine. Return those that arrive at another."""
         hear, send = ([sys.executable, str(FRAMES), action, "eth0"] for action in ("hear", "send"))
         with subprocess.Popen(
             ["ip", "netns", "exec", self.namespace(to), *hear], stdout=subprocess.PIPE, text=True

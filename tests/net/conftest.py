@@ -4,7 +4,7 @@
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +44,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.net)
             if reason:
                 item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show with a failure at the two racks what their processes have said, because the folder goes with a clone."""
+    report = yield
+    racks = getattr(item, "funcargs", {}).get("racks") if report.failed else None
+    for log in sorted(racks.folder.glob("*.log")) if racks else ():
+        report.sections.append((log.name, "\n".join(log.read_text(errors="replace").splitlines()[-40:])))
+    return report
 
 
 def queue_of_tag(tag: int) -> int:
