@@ -247,3 +247,12 @@ def test_check__what_a_port_agent_says_of_vlans_is_an_error(client: Client, engi
         answer = client.post("/api/v1/network/check", json={"switch": [switch]})
         findings = [(one["where"], one["problem"], one["is_error"]) for one in answer.json["findings"]]
         assert [one for one in findings if "tag=10" in one[1]] == found
+
+
+def test_description__its_event_names_whose_token_it_was(owner: Client, engine: Engine) -> None:
+    answer = owner.put(
+        "/api/v1/network", json={"switch": [{"name": "s1", "datapath_id": "1", "port": [{"name": "eth1"}]}]}
+    )
+    assert answer.status_code == 200, answer.json
+    (event,) = newest_events(engine, 1)
+    assert (event["kind"], event["document"]["by"]) == ("network-described", "owner")
