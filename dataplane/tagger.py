@@ -4,7 +4,6 @@
 import socket
 import struct
 from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import dataclass
 
 from sluice.dataplane.clsact import Direction, Netlink, attach_clsact, detach_clsact, is_attached
@@ -18,6 +17,8 @@ _SETTINGS = struct.Struct("=QQQ")
 _DEADLINES, _SIZES, _FORGETS_LATE = 1, 2, 4
 _COUNTERS = "=QQ"
 DSCPS = 64
+_GUEST_COUNTS = 4096
+"""As in bpf/tag.h."""
 _NONE = 255
 _FOREIGN = "=QQIHH"
 
@@ -118,8 +119,6 @@ class Tagger(Resource):
         """
         for direction, program in self.of_guests.items():
             attach_clsact(ifname, program, direction)
-        with suppress(OSError):  # its guest has ended
-            self._object.map("guest_seen").update(socket.if_nametoindex(ifname), bytes(8), only_new=True)
 
     def detach_guest(self, ifname: str) -> None:
         """Stop tagging the packets of a guest. Idempotent."""
@@ -134,9 +133,12 @@ class Tagger(Resource):
         )
 
     def guest_seen(self, ifname: str) -> int:
-        """Return how many packets the program has seen of the guest behind this interface."""
-        counted = self._object.map("guest_seen").lookup(socket.if_nametoindex(ifname))
-        return struct.unpack("=Q", counted)[0] if counted else 0
+        """Return how many packets the program has seen of the guest behind this interface. Raises OSError without it.
+
+        An interface whose index is the same modulo _GUEST_COUNTS counts, too.
+        """
+        place = socket.if_nametoindex(ifname) % _GUEST_COUNTS
+        return sum(self._object.map("guest_seen").lookup_sum(place, "=Q") or ())
 
     def seen(self) -> int:
         """Return how many packets the program has seen, at all its interfaces of `attach`."""

@@ -172,10 +172,11 @@ class HostTagger:
         """Attach the tagger again if it was removed or is skipped. If that does not help, it is a problem."""
         if removed := [name for name in self._interfaces if not tagger.is_attached(name)]:
             if self.attached:
-                log.warning(
-                    "another program removed the tagger from %s: attaching it again", ", ".join(removed)
-                )
-            self.attach()
+                log.warning("the tagger is no longer at %s: attaching it again", ", ".join(removed))
+            try:
+                self.attach()
+            except SluiceError as error:  # the interface has gone, and may come back
+                self._fail(f"packets are not tagged: {error}")
             return
         counted = traffic()
         sent = [counted[name].sent_packets for name in self._interfaces if name in counted]

@@ -288,7 +288,7 @@ class FlowWatch:
 
     def _record(self, connection: Connection) -> None:
         container = self._containers.name(connection.cgroup) if self._containers else None
-        if connection.elsewhere and not connection.local.is_loopback:
+        if connection.elsewhere and not (connection.local.is_loopback or connection.local.is_link_local):
             self._addresses.pop(str(connection.local), None)
             self._addresses[str(connection.local)] = connection.read_ns
         record = to_record(connection, self._host, self._scheme(), container)

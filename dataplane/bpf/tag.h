@@ -21,6 +21,9 @@ struct tag_counters {
 	__u64 bytes; /* with the Ethernet header */
 };
 
+/* Map "guest_seen": per CPU, key = index of the guest's interface % GUEST_COUNTS; packets that the program has seen. */
+#define GUEST_COUNTS 4096
+
 #define TAG_NONE 255
 
 /* Map "written": key = DSCP. The program fills it before it attaches the tagger. */

@@ -131,6 +131,9 @@ def test_cards__packets_of_each_have_tags_and_queues(pair: Pair) -> None:
             tagger.update(None)
         assert "sluice_tag" in pair.a.run("tc", "filter", "show", "dev", "eth1", "egress")
         pair.a.run("ip", "link", "del", "eth1")
+        for _ in range(CHECK_EVERY):
+            tagger.update(None)
+        assert "there is no interface eth1" in tagger.problem
         tagger.detach()
         link.end()
     assert "sluice" not in pair.a.run("tc", "filter", "show", "dev", "eth0", "egress")

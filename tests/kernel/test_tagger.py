@@ -6,6 +6,7 @@ import os
 import socket
 import time
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import NamedTuple
 
 import pytest
@@ -539,10 +540,8 @@ def test_no_more_payload_leaves_under_a_tag_than_the_agent_reports(
             server.close()
             packets = capture.packets()
     data = [packet for packet in packets if packet.data_bytes]
-    later = [
-        i for i in range(1, len(data)) if data[i].dscp < data[i - 1].dscp
-    ]  # after a pause of the machine
-    flow = data[: later[0]] if later else data
+    lower = (i for i, (one, other) in enumerate(pairwise(data), 1) if other.dscp < one.dscp)
+    flow = data[: next(lower, None)]  # until the machine pauses, or TCP sends something again
     under_bytes = [sum(p.data_bytes for p in flow if p.dscp <= tag) for tag in range(1, ATTAINED_LAST)]
     assert all(sent <= edge + burst_bytes for sent, edge in zip(under_bytes, EDGES_BYTES, strict=False))
     assert 0.9 * first_bytes <= under_bytes[0] <= first_bytes

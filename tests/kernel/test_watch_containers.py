@@ -101,7 +101,7 @@ def test_a_watch_of_one_namespace_sees_no_other(containers: tuple[Namespace, Nam
 
 
 def test_a_record_names_the_container(containers: tuple[Namespace, Namespace], machine: Watch) -> None:
-    """The socket has the cgroup of the process that made it, also below the container's own."""
+    """The socket has the cgroup of the process that made it."""
     names = Containers(cgroup_root())
     with Cgroup(f"docker-{DIGITS}.scope"), connected(*containers, "10.77.0.2") as (near, far):
         port = near.getsockname()[1]

@@ -264,6 +264,7 @@ def test_status__has_the_addresses_of_containers_for_some_minutes(watched: Watch
         pod(local=old, read_ns=now_ns - ADDRESS_NS),
         *(pod(local=address) for address in (*new, new[1])),
         pod(local=ip_address("127.0.0.1")),
+        pod(local=ip_address("fe80::1")),
         upload(),
     ]
     assert watch.status().addresses == tuple(map(str, [new[1], *reversed(new[2:])]))
