@@ -6,7 +6,7 @@ state = laws.ffi.new("struct sl_tag_state *")
 laws.lib.sl_tag_segment(state, seq, data_bytes, acked_seq, now_ns, idle_gap_ns)
 
 The declarations for cffi come from the headers, because all headers have one form. Constants are `#define SL_…`.
-Structures and laws begin in the first column, and `SL_LAW` begins every law.
+Structures and laws begin in the first column, and `SL_LAW` or `SL_LAW_CALLED` begins every law.
 """
 
 import importlib.util
@@ -32,7 +32,7 @@ typedef long long sl_s64;
 
 _CONSTANT = re.compile(r"^#define (SL_[A-Z0-9_]+) +\S", re.MULTILINE)
 _AGGREGATE = re.compile(r"^(?:struct|enum) \w+ \{.*?^\};|^enum \w+ \{[^\n]*\};", re.MULTILINE | re.DOTALL)
-_FUNCTION = re.compile(r"^SL_LAW (.*?)\n\{", re.MULTILINE | re.DOTALL)
+_FUNCTION = re.compile(r"^SL_LAW(?:_CALLED)? (.*?)\n\{", re.MULTILINE | re.DOTALL)
 _COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 
 

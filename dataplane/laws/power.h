@@ -70,7 +70,7 @@ SL_LAW sl_u32 sl_half_to_the_q20(sl_u64 exponent_q24)
 	return (sl_u32)((product + (1ULL << (11 + whole))) >> (12 + whole));
 }
 
-SL_LAW sl_u32 sl_power_q20(sl_u32 alpha_q20, sl_u32 exponent_q16)
+SL_LAW_CALLED sl_u32 sl_power_q20(sl_u32 alpha_q20, sl_u32 exponent_q16)
 {
 	if (!exponent_q16)
 		return SL_POWER_ONE_Q20;

@@ -25,6 +25,16 @@ SL_STATIC_ASSERT(sizeof(sl_u64) == 8, "sl_u64 has 64 bits");
 #define SL_LAW static inline __attribute__((always_inline, unused))
 
 /*
+ * A law of numbers alone that only the end of a window calls. In BPF it is a global function: the kernel verifies that
+ * once, and not again after each way that leads to it.
+ */
+#ifdef __bpf__
+#define SL_LAW_CALLED __attribute__((noinline))
+#else
+#define SL_LAW_CALLED SL_LAW
+#endif
+
+/*
  * Return `at` if it is below `limit`, otherwise 0. The verifier of BPF refuses an index without a
  * bound, and it cannot follow a product. The compiler can, and would remove the comparison. The
  * empty assembler statement hides from the compiler where `at` comes from.
