@@ -15,6 +15,7 @@ import os
 import platform
 import socket
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from sluice.dataplane import build, loader
 from sluice.dataplane.libbpf import ATTACH_STRUCT_OPS, Resource, failure, ffi, forget_messages, lib
 from sluice.dataplane.loader import STRUCT_OPS_SINCE, BpfObject
 from sluice.dataplane.shared_resource import Provided
+from sluice.dataplane.sockopt import SocketHook
 from sluice.dataplane.tagger import DSCPS, TagSettings
 from sluice.policy import controls
 from sluice.policy.controls import PREFIX
@@ -126,6 +128,19 @@ _SO_NETNS_COOKIE = 71
 
 
 NO_TAGS = TagSettings(writes=False)
+
+
+def kernel_parts() -> Iterator[Provided]:
+    """Hold Sluice's congestion controls and the setsockopt hook, and yield each. The caller closes them at the end.
+
+    Otherwise an agent that dies would take one along, and with it the connections of the other agents.
+    """
+    for part in (*(CongestionControl(name) for name in ours()), SocketHook()):
+        try:
+            part.ensure()
+            yield part
+        except EnvironmentLacking as lacking:
+            log.warning("%s; agents use the fallback, and the run is marked as not valid", lacking)
 
 
 @dataclass(frozen=True)

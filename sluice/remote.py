@@ -11,7 +11,7 @@ from typing import Any
 
 from sluice.policy.errors import SluiceError
 from sluice.runtime.http_client import HttpClient, ServerAway
-from sluice.webui.auth import find_token
+from sluice.runtime.token_file import find_token
 
 DEFAULT_URL = "http://127.0.0.1:8080"
 

@@ -13,10 +13,10 @@ after its number. All policies, all totals and the thresholds in force stay, too
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from sqlalchemy import Connection, Engine, Table, delete, func, select
 
+from sluice.policy.retention import Retention
 from sluice.policy.wire.agents import SimulatorHeartbeat, programmed_ports
 from sluice.store.access import newest_certificates
 from sluice.store.ages import forget_marks, mark, older_than
@@ -26,8 +26,6 @@ from sluice.store.observed import AgentRow, add_event, all_agents, newest_of_eac
 from sluice.store.partitions import forget_flows
 from sluice.store.schema import agents, events, flows, port_samples, thresholds
 
-HOUR_S = 3600.0
-DAY_S = 24 * HOUR_S
 STEP_ROWS = 500
 """Rows that one transaction deletes: 11 ms on SQLite, on a busy machine."""
 STEP_ROWS_POSTGRESQL = 2_000
@@ -37,44 +35,12 @@ _MARKS = 10
 _LONGEST_MARK_S = 60.0
 
 
-@dataclass(frozen=True)
-class Retention:
-    """How long rows are kept. None means for ever.
-
-    On SQLite the defaults limit the demonstration's store to 350 MB. A million flow records are
-    220 MB, and an hour of samples of its 24 ports is 28 MB.
-    """
-
-    flows_s: float | None = DAY_S
-    samples_s: float | None = HOUR_S
-    """For port samples, and for thresholds that others have replaced."""
-    events_s: float | None = 7 * DAY_S
-    most_flows: int | None = 1_000_000
-    """The most flow records to keep, by sequence number, of any age. PostgreSQL keeps up to a partition more."""
-    agents_s: float | None = 600.0
-    """For silent agents that neither the network nor a certificate names."""
-
-    @property
-    def times_s(self) -> Mapping[Table, float]:
-        """Return table → how long it keeps a row, without those that keep all rows."""
-        kept = {
-            flows: self.flows_s,
-            port_samples: self.samples_s,
-            thresholds: self.samples_s,
-            events: self.events_s,
-        }
-        return {table: time_s for table, time_s in kept.items() if time_s is not None}
-
-
-FOR_EVER = Retention(None, None, None, None, None)
-
-
 def forget_some(engine: Engine, retention: Retention, age_s: float, rows: int = STEP_ROWS) -> int:
     """Delete at most `rows` rows of each table; return how many were deleted.
 
     `age_s` is the reading of the store's clock.
     """
-    times_s = retention.times_s
+    times_s = _times_s(retention)
     if times_s:
         mark(engine, age_s, min(_LONGEST_MARK_S, min(times_s.values()) / _MARKS))
         forget_marks(engine, age_s - max(times_s.values()))
@@ -90,6 +56,17 @@ def forget_some(engine: Engine, retention: Retention, age_s: float, rows: int = 
     if retention.agents_s is not None:
         deleted += _forget_silent_agents(engine, retention.agents_s, age_s)
     return deleted
+
+
+def _times_s(retention: Retention) -> Mapping[Table, float]:
+    """Return table → how long it keeps a row, without those that keep all rows."""
+    kept = {
+        flows: retention.flows_s,
+        port_samples: retention.samples_s,
+        thresholds: retention.samples_s,
+        events: retention.events_s,
+    }
+    return {table: time_s for table, time_s in kept.items() if time_s is not None}
 
 
 def _forget(engine: Engine, table: Table, last: int, rows: int) -> int:

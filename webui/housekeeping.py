@@ -21,12 +21,13 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from sluice.policy.errors import EnvironmentLacking
+from sluice.policy.retention import Retention
 from sluice.store import ages
 from sluice.store.connections import end_stuck_copies
 from sluice.store.failures import probe
 from sluice.store.observed import events_after, newest_events
 from sluice.store.partitions import make_ahead
-from sluice.store.retention import STEP_ROWS_POSTGRESQL, Retention, forget_some
+from sluice.store.retention import STEP_ROWS_POSTGRESQL, forget_some
 from sluice.store.totals import Tally, flush
 from sluice.webui.ingestion import Ingestion
 

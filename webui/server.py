@@ -26,12 +26,12 @@ from flask import Flask
 from tornado.netutil import bind_sockets, bind_unix_socket
 
 from sluice.policy.errors import EnvironmentLacking
+from sluice.policy.retention import Retention
 from sluice.runtime.lifecycle import LIMIT_S, Notifier
 from sluice.runtime.process import die_with_parent
 from sluice.runtime.settings.kinds import split_address
 from sluice.runtime.wait import patient
 from sluice.store.engine import engine_of
-from sluice.store.retention import Retention
 from sluice.webui.access import allowed_hosts
 from sluice.webui.app import create_app
 from sluice.webui.authority import Authority

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sluice.policy.errors import EnvironmentLacking, FieldError
+from sluice.policy.retention import Retention
 from sluice.policy.schema.entries import entry
 from sluice.policy.schema.kinds import Flag, ListOf, Whole
 from sluice.policy.wire.access import AGENT_LIFE_S
@@ -19,7 +20,7 @@ from sluice.runtime import logs
 from sluice.runtime.lifecycle import Notifier
 from sluice.runtime.settings import Service, kinds
 from sluice.runtime.settings.service import add_checked_flags
-from sluice.store.retention import Retention
+from sluice.runtime.token_file import default_authority_path, find_token
 
 if TYPE_CHECKING:
     from sluice.webui.server import ServerSettings
@@ -200,7 +201,6 @@ def run(options: WebOptions) -> int:
 
     from sluice.store.engine import open_store, with_password
     from sluice.store.failures import AWAY, DISK_FULL, failure_of
-    from sluice.webui.auth import find_token
     from sluice.webui.authority import Authority
     from sluice.webui.housekeeping import EventLog
 
@@ -250,7 +250,6 @@ def _serve(settings: ServerSettings, options: WebOptions) -> None:
 
 
 def _server_settings(options: WebOptions, store_url: str, token: str) -> ServerSettings:
-    from sluice.webui.auth import default_authority_path
     from sluice.webui.server import ServerSettings
 
     return ServerSettings(

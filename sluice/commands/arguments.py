@@ -4,15 +4,17 @@
 import argparse
 import math
 import os
+import socket
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 from sluice.cli import COMMANDS
-from sluice.policy.errors import FieldError, shortened
+from sluice.policy.errors import FieldError, SluiceError, shortened
 from sluice.runtime import plugins
-from sluice.runtime.settings.kinds import PASSWORD_REMEDY, Age, has_password
+from sluice.runtime.settings.kinds import PASSWORD_REMEDY, Age, has_password, is_loopback
 from sluice.runtime.toml import can_name_a_file
+from sluice.webui.service import PLAINTEXT
 
 DAY_S = 86_400
 LONGEST_S = 1e7
@@ -45,6 +47,30 @@ def add_listen(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="allow --listen an address that other machines reach, though it has no TLS",
     )
+
+
+def check_plaintext(listen: str, allowed: bool) -> None:
+    """Raise FieldError if other machines reach the dashboard without TLS, and no one said that they may."""
+    try:
+        beyond = not is_loopback(listen)
+    except ValueError:
+        raise FieldError("--listen", f"must be HOST:PORT, not {listen!r}") from None
+    if beyond and not allowed:
+        raise FieldError("--listen", PLAINTEXT.format(address=listen))
+
+
+def check_free(listen: str) -> None:
+    """Raise FieldError or SluiceError if the dashboard cannot use this address."""
+    host, _, port = listen.rpartition(":")
+    if not host or not port.isdigit():
+        raise FieldError("--listen", f"must be HOST:PORT, not {listen!r}")
+    try:
+        socket.create_server((host.strip("[]"), int(port))).close()
+    except (OSError, OverflowError) as error:
+        raise SluiceError(
+            f"cannot serve the dashboard on {listen} ({error}): "
+            "stop the program that listens there, or choose another --listen"
+        ) from None
 
 
 def add_scenario(parser: argparse.ArgumentParser, about: str = SCENARIO_HELP, **more: Any) -> None:

@@ -21,14 +21,13 @@ from pathlib import Path
 from typing import Any
 
 from sluice.commands import arguments as options
-from sluice.commands.demo import check_free, check_plaintext
+from sluice.dataplane.congestion import kernel_parts
 from sluice.dataplane.shared_resource import Provided
 from sluice.policy.errors import FieldError, SluiceError
 from sluice.policy.schemes import SCHEMES
 from sluice.policy.units import rate_bps
 from sluice.remote import Remote
 from sluice.runs.services import Process, Services, service_argv
-from sluice.runs.stack import kernel_parts
 from sluice.runtime.command import CommandFailed, run
 from sluice.runtime.process import keep_short, spawn
 from sluice.runtime.wait import patient, wait_until
@@ -98,8 +97,8 @@ def parser() -> argparse.ArgumentParser:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    check_plaintext(arguments.listen, arguments.plaintext_beyond_loopback)
-    check_free(arguments.listen)
+    options.check_plaintext(arguments.listen, arguments.plaintext_beyond_loopback)
+    options.check_free(arguments.listen)
     if os.geteuid() != 0:
         raise SluiceError("attach needs root: run it with sudo")
     state = state_folder()

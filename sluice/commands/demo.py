@@ -3,7 +3,6 @@
 
 import argparse
 import os
-import socket
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
@@ -24,12 +23,11 @@ from sluice.runs.services import WebSettings
 from sluice.runs.stack import SimulatedStack, Stack
 from sluice.runs.validity import RunWatch
 from sluice.runtime import extras
-from sluice.runtime.settings.kinds import is_loopback
 from sluice.simulator import build
 from sluice.simulator.limits import check_scenario
 from sluice.store.flows import numbered_pages
 from sluice.terminal import console, print_summary, print_validity
-from sluice.webui.service import PLAINTEXT, add_retention, retention_of
+from sluice.webui.service import add_retention, retention_of
 
 AUTO = "auto"
 SCENARIOS = {TESTBED: "demo", SIMULATOR: "demo-simulator"}
@@ -96,7 +94,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    check_plaintext(arguments.listen, arguments.plaintext_beyond_loopback)
+    options.check_plaintext(arguments.listen, arguments.plaintext_beyond_loopback)
     if arguments.services and (arguments.store or arguments.event_log):
         raise SluiceError("--services has a store and a web process of its own: omit --store and --event-log")
     if arguments.tour and arguments.duration is not None:
@@ -165,7 +163,7 @@ def run_demo(arguments: argparse.Namespace, resolved: Resolved, on: str, rate: i
     """
     topology = resolved.topology
     if arguments.services is None:
-        check_free(arguments.listen)
+        options.check_free(arguments.listen)
     if on == SIMULATOR:
         check_scenario(resolved.scenario)
         if not build.is_fresh():
@@ -263,30 +261,6 @@ def _write_bundle(
             remarks=watch.remarks() if watch else [],
             watched=stack.records(WATCHED),
         )
-
-
-def check_plaintext(listen: str, allowed: bool) -> None:
-    """Raise FieldError if other machines reach the dashboard without TLS, and no one said that they may."""
-    try:
-        beyond = not is_loopback(listen)
-    except ValueError:
-        raise FieldError("--listen", f"must be HOST:PORT, not {listen!r}") from None
-    if beyond and not allowed:
-        raise FieldError("--listen", PLAINTEXT.format(address=listen))
-
-
-def check_free(listen: str) -> None:
-    """Raise FieldError or SluiceError if the dashboard cannot use this address."""
-    host, _, port = listen.rpartition(":")
-    if not host or not port.isdigit():
-        raise FieldError("--listen", f"must be HOST:PORT, not {listen!r}")
-    try:
-        socket.create_server((host.strip("[]"), int(port))).close()
-    except (OSError, OverflowError) as error:
-        raise SluiceError(
-            f"cannot serve the dashboard on {listen} ({error}): "
-            "stop the program that listens there, or choose another --listen"
-        ) from None
 
 
 def _print_where(stack: Stack, listen: str) -> None:

@@ -19,9 +19,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sluice.policy.errors import SluiceError
+from sluice.policy.retention import FOR_EVER, Retention
 from sluice.runtime.lifecycle import Watchdog, socket_path
 from sluice.runtime.process import reap_orphans, stop
-from sluice.store.retention import FOR_EVER, Retention
 
 FIRST_PORT = 5100
 """The first port of background flows; each flow to a host has its own port. The agents use wire.PORT."""

@@ -23,7 +23,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -32,11 +32,9 @@ from typing import Any, ClassVar, Self
 
 from sqlalchemy import Engine
 
-from sluice.dataplane.congestion import CongestionControl, ours
+from sluice.dataplane.congestion import kernel_parts
 from sluice.dataplane.shared_resource import Provided
-from sluice.dataplane.sockopt import SocketHook
 from sluice.hostagent.traffic import SAMPLES, write_schedule, write_start
-from sluice.policy.errors import EnvironmentLacking
 from sluice.policy.fabrics import SIMULATOR, TESTBED, check_fabric
 from sluice.policy.network.graph import Host, Topology
 from sluice.policy.wire.agents import SimulatorHeartbeat
@@ -67,19 +65,6 @@ from sluice.topologies.testbed import Testbed
 from sluice.webui.service import retention_argv
 
 log = logging.getLogger(__name__)
-
-
-def kernel_parts() -> Iterator[Provided]:
-    """Hold Sluice's congestion controls and the setsockopt hook, and yield each. The caller closes them at the end.
-
-    Otherwise an agent that dies would take one along, and with it the connections of the other agents.
-    """
-    for part in (*(CongestionControl(name) for name in ours()), SocketHook()):
-        try:
-            part.ensure()
-            yield part
-        except EnvironmentLacking as lacking:
-            log.warning("%s; agents use the fallback, and the run is marked as not valid", lacking)
 
 
 RESERVE_BYTES = 32 * 1024 * 1024

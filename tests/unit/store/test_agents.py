@@ -12,6 +12,7 @@ import pytest
 from sqlalchemy import Engine, update
 
 from sluice.policy.policing.urgency import UrgencyReport
+from sluice.policy.retention import FOR_EVER, Retention
 from sluice.policy.schema.desired import Policy
 from sluice.policy.wire.agents import Heartbeat, SimulatorHeartbeat
 from sluice.store import ages, heartbeats, observed
@@ -22,7 +23,7 @@ from sluice.store.engine import open_store
 from sluice.store.flows import add_flows, all_flows
 from sluice.store.heartbeats import Kept, put_heartbeats
 from sluice.store.observed import all_agents, is_alive, put_agent, put_agents
-from sluice.store.retention import FOR_EVER, Retention, forget_some
+from sluice.store.retention import forget_some
 from sluice.store.schema import agents
 from sluice.store.totals import Tally
 from sluice.webui.housekeeping import Housekeeping

@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine, insert, select
 
+from sluice.policy.retention import Retention
 from sluice.policy.wire.records import FlowRecord
 from sluice.store import observed, schema
 from sluice.store.ages import mark
 from sluice.store.flows import add_flows, all_flows, last_sequence
 from sluice.store.observed import PortSample, ThresholdChange
-from sluice.store.retention import Retention, forget_some
+from sluice.store.retention import forget_some
 from tests.unit.webui.records import record
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("partitions_of_one_record")]

@@ -12,11 +12,11 @@ from typing import Any, cast
 import pytest
 
 from sluice.cli import main
-from sluice.commands.demo import check_plaintext
+from sluice.commands.arguments import check_plaintext
 from sluice.policy.errors import EnvironmentLacking, FieldError, SluiceError
+from sluice.policy.retention import FOR_EVER, Retention
 from sluice.runtime.settings.kinds import is_loopback
 from sluice.runtime.wait import wait_until
-from sluice.store.retention import FOR_EVER, Retention
 from sluice.webui.server import Server, ServerSettings, Worker
 from sluice.webui.service import (
     SERVICE,

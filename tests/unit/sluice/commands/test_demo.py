@@ -16,7 +16,8 @@ from sqlalchemy import Engine
 from sluice import cli
 from sluice.cli import REMOVED, main
 from sluice.commands import demo
-from sluice.commands.demo import AUTO, check_free, chosen
+from sluice.commands.arguments import check_free
+from sluice.commands.demo import AUTO, chosen
 from sluice.commands.top import picture
 from sluice.policy.errors import SluiceError
 from sluice.policy.fabrics import SIMULATOR, TESTBED
