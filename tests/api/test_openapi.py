@@ -24,6 +24,8 @@ from tests.web.synthetic import Network, fill
 TOKEN = "the-token"
 LARGE = ("policy", "policy/preview", "network", "network/check")
 LONG = ("policy", "runs")
+"""To cover every key of these documents takes long, so only `make fuzz` does it; and of what agents send."""
+FROM_AGENTS = ("flows", "agents/{name}")
 RANDOM = os.environ.get("SLUICE_EXAMPLES") == "random"
 EXAMPLES = 40 if RANDOM else 4
 
@@ -59,12 +61,15 @@ def configuration() -> schemathesis.Config:
                 {
                     "include-name": f"{method} /api/v1/{path}",
                     "checks": {"positive_data_acceptance": {"expected-statuses": ["2xx", status]}},
-                    # To cover every key of a policy or a scenario takes long, so only `make fuzz` does it.
                     "phases": {
                         "coverage": {"enabled": path != "policy/preview" and (path not in LONG or RANDOM)}
                     },
                 }
                 for (method, path), status in refusals.items()
+            ]
+            + [
+                {"include-name": f"POST /api/v1/{path}", "phases": {"coverage": {"enabled": RANDOM}}}
+                for path in FROM_AGENTS
             ],
         }
     )
