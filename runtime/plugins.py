@@ -25,6 +25,7 @@ from types import ModuleType
 from typing import Any
 
 from sluice.policy import tags
+from sluice.policy.controls import CONTROLS
 from sluice.policy.errors import FieldError, SluiceError
 from sluice.policy.network.graph import Links
 from sluice.policy.schemes import SCHEMES, Scheme
@@ -184,6 +185,12 @@ def _check(source: str, scheme: Scheme) -> None:
     """Check that the scheme's defaults make a policy, and that its queue rule has a queue for each tag."""
     from sluice.policy.schema.desired import Policy
 
+    if scheme.control not in CONTROLS:
+        raise PluginError(
+            f"plugin {source}: the control of scheme {scheme.name} must be one of sluice.plugin.controls: "
+            f"{', '.join(control.name.upper() for control in CONTROLS)}; a new one needs a change in the repository "
+            "(docs/how-to/add-a-control.md)"
+        )
     rule = scheme.queue_rule
     if not rule.allows(scheme.queues):
         raise PluginError(f"plugin {source}: queue rule {rule.label} does not allow {scheme.queues} queues")

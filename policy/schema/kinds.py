@@ -242,7 +242,8 @@ class Quantity(Kind):
 
     base: ClassVar[str]
     """The base unit."""
-    example: ClassVar[str]
+    usual: ClassVar[str]
+    """An example for messages."""
     unit_pattern: ClassVar[str]
     scales: ClassVar[Mapping[str, int]]
     """Every unit that a value may have, in small letters, and the base units in it."""
@@ -260,6 +261,18 @@ class Quantity(Kind):
     def allowed(self) -> str:
         low, high = self.show_base(self.low), self.show_base(self.high)
         return f'a {self.name} from {low} to {high}, for example "{self.example}"'
+
+    @cached_property
+    def example(self) -> str:
+        """The usual one where it is allowed, otherwise the smallest value."""
+        count, step = units.parse("", self.usual, self.scales, self.usual), self.step
+        fits = self.low <= count <= self.high and count % step == 0
+        return self.usual if fits else self.show_base(max(self.low, min(step, self.high)))
+
+    @property
+    def step(self) -> int:
+        """Values are multiples of so many base units."""
+        return 1
 
     @property
     def unit(self) -> str:
@@ -291,7 +304,7 @@ class Size(Quantity):
 
     name: ClassVar[str] = "size"
     base: ClassVar[str] = "bytes"
-    example: ClassVar[str] = "360KB"
+    usual: ClassVar[str] = "360KB"
     unit_pattern: ClassVar[str] = "[kKmMgG]?[bB]|[pP][kK][tT]"
     scales: ClassVar[Mapping[str, int]] = units.SIZE_BYTES
     shown_scales: ClassVar[Mapping[str, int]] = {"GB": 10**9, "MB": 10**6, "KB": 10**3, "B": 1}
@@ -303,7 +316,7 @@ class Rate(Quantity):
 
     name: ClassVar[str] = "rate"
     base: ClassVar[str] = "bit/s"
-    example: ClassVar[str] = "10Gbit"
+    usual: ClassVar[str] = "10Gbit"
     unit_pattern: ClassVar[str] = "[kKmMgG]?[bB][iI][tT]"
     scales: ClassVar[Mapping[str, int]] = units.RATE_BPS
     shown_scales: ClassVar[Mapping[str, int]] = {"Gbit": 10**9, "Mbit": 10**6, "kbit": 10**3, "bit": 1}
@@ -315,7 +328,7 @@ class Duration(Quantity):
 
     name: ClassVar[str] = "duration"
     base: ClassVar[str] = "ns"
-    example: ClassVar[str] = "20us"
+    usual: ClassVar[str] = "20us"
     unit_pattern: ClassVar[str] = "[nNuUmM]?[sS]|[mM][iI][nN]"
     scales: ClassVar[Mapping[str, int]] = units.TIME_NS
     shown_scales: ClassVar[Mapping[str, int]] = {"s": NS_PER_S, "ms": NS_PER_MS, "us": NS_PER_US, "ns": 1}
@@ -329,9 +342,13 @@ class Duration(Quantity):
         time_ns, scale = super().read(where, value), self.shown_scales[self.to]
         if not self.whole:
             return time_ns / scale
-        if time_ns % scale:
+        if time_ns % self.step:
             raise self.refuse(where, value)
         return time_ns // scale
+
+    @property
+    def step(self) -> int:
+        return self.shown_scales[self.to] if self.whole else 1
 
     @property
     def allowed(self) -> str:

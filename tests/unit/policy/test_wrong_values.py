@@ -173,3 +173,11 @@ def test_quantities_have_an_upper_bound() -> None:
     """Each quantity fits 64 bits in its base unit, because the simulator and the kernel count in them."""
     for cls, _ in TABLES.values():
         assert all(one.kind.high < 2**63 for one in entries(cls) if isinstance(one.kind, Quantity))
+
+
+def test_the_example_of_a_quantity_is_allowed() -> None:
+    """It is the remedy in messages, such as for a `sample` that is too short."""
+    for cls, _ in TABLES.values():
+        for one in entries(cls):
+            if isinstance(one.kind, Quantity):
+                one.kind.read(one.key, one.kind.example)

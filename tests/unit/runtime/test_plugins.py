@@ -109,6 +109,13 @@ SCHEME = FILES["my_scheme.py"]
         ),
         (SCHEME.replace("[queues - 1]", "[queues]"), "not 62 from 0 to 3"),
         (SCHEME.replace("[queues - 1]", "[missing]"), r"queue rule three-rows: .*line 12: NameError"),
+        (
+            SCHEME.replace(
+                "control=controls.DCTCP",
+                "control=controls.Control('mine', 'sluice_mine', controls.Echo.EXACT, fallback='reno')",
+            ),
+            "the control of scheme my-scheme must be one of sluice.plugin.controls: DCTCP, UCP",
+        ),
         ("KIND = 'x'", "a topology needs KIND, a class Parameters"),
         ("WORKLOADS = {'a': '/nothing.cdf'}", r'WORKLOADS\["a"\]: there is no file /nothing.cdf'),
         ("WORKLOADS = 3", "WORKLOADS must map names to .cdf files, not int"),
