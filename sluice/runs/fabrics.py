@@ -23,10 +23,12 @@ def check_on(scenario: Scenario, on: str) -> None:
         check_scenario(scenario)
 
 
-def need_root() -> None:
-    """Raise SluiceError unless this process has root rights."""
+def need_root(otherwise: str = "") -> None:
+    """Raise SluiceError unless this process has root rights. `otherwise`: what the user can do without them."""
     if os.geteuid() != 0:
-        raise SluiceError("the testbed makes network namespaces and loads BPF: run this as root (sudo)")
+        raise SluiceError(
+            f"the testbed makes network namespaces and loads BPF: run this as root (sudo){otherwise}"
+        )
 
 
 def runner(on: str) -> RunScenario:
@@ -38,7 +40,7 @@ def runner(on: str) -> RunScenario:
 
         build.build()
         return run_on_simulator
-    need_root()
+    need_root(f", or without root with --on {SIMULATOR}")
     from sluice.runs.testbed_run import run_on_testbed
 
     return run_on_testbed
