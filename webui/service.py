@@ -26,11 +26,6 @@ if TYPE_CHECKING:
     from sluice.webui.server import ServerSettings
 
 DEFAULT_LISTEN = "127.0.0.1:8080"
-PLAINTEXT = (
-    "{address} is reachable from other machines, and this address has no TLS: listen on 127.0.0.1 behind a proxy with"
-    " TLS (SSH forwarding is one), or say --plaintext-beyond-loopback. Agents of other machines use TLS at --agents"
-)
-"""The problem with an address beyond the loopback."""
 
 
 @dataclass(frozen=True)
@@ -139,7 +134,7 @@ def problems(options: WebOptions) -> Iterator[FieldError]:
     """Plain text beyond the loopback needs a word, the agents' address must be another one, a certificate must end."""
     for address in options.listen:
         if not kinds.is_loopback(address) and not options.plaintext_beyond_loopback:
-            yield FieldError("listen", PLAINTEXT.format(address=address))
+            yield FieldError("listen", kinds.PLAINTEXT.format(address=address))
     if options.agents and options.agents in options.listen:
         yield FieldError("agents", f"{options.agents} is also an address of listen; use another port")
     if math.isinf(options.certificate_life):

@@ -75,6 +75,13 @@ def split_address(text: str) -> tuple[str, int]:
     return host, int(port)
 
 
+PLAINTEXT = (
+    "{address} is reachable from other machines, and this address has no TLS: listen on 127.0.0.1 behind a proxy with"
+    " TLS (SSH forwarding is one), or say --plaintext-beyond-loopback. Agents of other machines use TLS at --agents"
+)
+"""The problem with an address beyond the loopback."""
+
+
 def is_loopback(address: str) -> bool:
     """Return whether only this machine reaches HOST:PORT. A name other than localhost may be any machine's."""
     host = split_address(address)[0]

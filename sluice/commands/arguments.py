@@ -12,9 +12,8 @@ from typing import Any
 from sluice.cli import COMMANDS
 from sluice.policy.errors import FieldError, SluiceError, shortened
 from sluice.runtime import plugins
-from sluice.runtime.settings.kinds import PASSWORD_REMEDY, Age, has_password, is_loopback
+from sluice.runtime.settings.kinds import PASSWORD_REMEDY, PLAINTEXT, Age, has_password, is_loopback
 from sluice.runtime.toml import can_name_a_file
-from sluice.webui.service import PLAINTEXT
 
 DAY_S = 86_400
 LONGEST_S = 1e7
