@@ -108,6 +108,7 @@ def make_fabric(
         scenario.simulator.multipath in SPRAYS,
         scenario.simulator.threads or 1,
         list(division.stage),
+        scenario.path_salt,
     )
     by_host = scenario.simulator.multipath == "per-packet-and-host"
     return fabric, lay_out(fabric, topology, make_port, division, turn_by_host=by_host)

@@ -248,7 +248,8 @@ def _as_ns2(scheme: str, load: float, given: Given, seed: int | None = None) -> 
     (point,) = points(read_document(SCENARIOS / "pias-144.toml"), schemes=[scheme], loads=[load], seeds=seeds)
     document, reference = dict(point.document), _reference(given)
     document["workload"] = {
-        "flow": flow_tables(_flows(given), load, load_cdf("web-search"), reference.hosts, point.seed)
+        "flow": flow_tables(_flows(given), load, load_cdf("web-search"), reference.hosts, point.seed),
+        "vary": False,
     }
     document["fabric"] = {**document["fabric"], **reference.fabric}
     document["simulator"] = {**document["simulator"], "multipath": "per-packet-and-host", "tcp": dict(NS2)}

@@ -27,7 +27,7 @@ from sluice.policy.figures.metrics import Array, IdealTimes
 from sluice.policy.network.graph import Topology
 from sluice.policy.schema.entries import entry
 from sluice.policy.schema.kinds import Choice, Duration, Number
-from sluice.policy.units import MAX_FLOW_BYTES, NS_PER_S
+from sluice.policy.units import BITS_PER_BYTE, FRAME_BYTES, MAX_FLOW_BYTES, NS_PER_S
 from sluice.policy.wire.records import QUENCH, ScheduledFlow, size_class
 from sluice.policy.workload.sizes import Mix, SizeCdf
 
@@ -249,6 +249,19 @@ class TraceWorkload:
     scale: float = 1.0
     deadlines: Deadlines | None = None
     size_known: float = 0.0
+    vary: bool = True
+    """Whether the scenario's seed varies starts and paths."""
+
+
+def delays_s(sources: npt.NDArray[np.int64], topology: Topology, rng: np.random.Generator) -> Array:
+    """Return for each sender a time in seconds, drawn evenly from less than a full packet takes at its link.
+
+    A schedule from a file is varied by so much between seeds.
+    """
+    packet_s = [
+        FRAME_BYTES * BITS_PER_BYTE / topology.edge_port(host.name).rate_bps for host in topology.hosts
+    ]
+    return rng.random(len(sources)) * np.asarray(packet_s)[sources]
 
 
 def flows_of(

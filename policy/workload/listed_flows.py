@@ -37,8 +37,14 @@ from sluice.policy.schema.entries import entries, entry, read
 from sluice.policy.schema.kinds import Choice, Duration, Flag, Kind, Number, Size, Text
 from sluice.policy.units import MAX_FLOW_BYTES, MIN_FLOW_BYTES, NS_PER_MS, NS_PER_S, NS_PER_US
 from sluice.policy.wire.records import QUENCH
-from sluice.policy.workload.flows import BATCH_FLOWS, FlowBatch
+from sluice.policy.workload.flows import BATCH_FLOWS, FlowBatch, delays_s
 
+VARY: Any = entry(
+    Flag(),
+    "Whether seeds other than 1 make runs of their own: each flow starts later by less than a full packet takes at its"
+    " sender's link, and the simulator chooses among equal-cost links by another hash.",
+    default=True,
+)
 MAX_IMPORTANCE = 8.0
 """The kernel accepts no more (dataplane/include/sluice.h)."""
 
@@ -106,6 +112,8 @@ class ExplicitWorkload:
     flows: tuple[ExplicitFlow, ...]
     places: tuple[str, ...] = ()
     """The place of each flow in its file, if the flows come from a trace (policy/workload/listed_flows.py)."""
+    vary: bool = True
+    """Whether the scenario's seed varies starts and paths."""
 
     def place(self, index: int, key: str) -> tuple[str, str]:
         """Return the key of the scenario that holds a value of a flow, and the value's place within its file."""
@@ -117,12 +125,13 @@ class ExplicitWorkload:
 def explicit_workload(table: Mapping[str, object]) -> ExplicitWorkload:
     """Read a [workload] with [[workload.flow]] tables. Raises FieldError that names the key."""
     for key in table:
-        if key != "flow":
-            raise unknown_key(f"workload.{key}", str(key), ("flow",))
+        if key not in ("flow", "vary"):
+            raise unknown_key(f"workload.{key}", str(key), ("flow", "vary"))
     entries = table["flow"]
     if not isinstance(entries, list) or not entries:
         raise FieldError("workload.flow", "must be a list of at least one table: write [[workload.flow]]")
-    return ExplicitWorkload(tuple(_flow(f"workload.flow[{i}]", given) for i, given in enumerate(entries)))
+    flows = tuple(_flow(f"workload.flow[{i}]", given) for i, given in enumerate(entries))
+    return ExplicitWorkload(flows, vary=Flag().read("workload.vary", table.get("vary", True)))
 
 
 def _flow(where: str, table: object) -> ExplicitFlow:
@@ -159,13 +168,24 @@ def _flow(where: str, table: object) -> ExplicitFlow:
 def explicit_batches(
     workload: ExplicitWorkload,
     topology: Topology,
+    rng: np.random.Generator | None = None,
     until_s: float = math.inf,
     batch_flows: int = BATCH_FLOWS,
 ) -> Iterator[FlowBatch]:
-    """The flows that start before `until_s`, by start time. Flows with one start time keep the document's order."""
+    """The flows that start before `until_s`, by start time. Flows with one start time keep the document's order.
+
+    `rng`: delays the starts (`delays_s`), but not those of endless flows.
+    """
     index = {host.name: i for i, host in enumerate(topology.hosts)}
     ideal = IdealTimes(topology)
-    flows = sorted((f for f in workload.flows if f.start_s < until_s), key=lambda flow: flow.start_s)
+    flows = [flow for flow in workload.flows if flow.start_s < until_s]
+    if rng is not None:
+        late_s = delays_s(np.asarray([index[flow.source] for flow in flows]), topology, rng).tolist()
+        flows = [
+            flow if flow.until_s is not None else replace(flow, start_s=flow.start_s + late)
+            for flow, late in zip(flows, late_s, strict=True)
+        ]
+    flows.sort(key=lambda flow: flow.start_s)
     for first in range(0, len(flows), batch_flows):
         yield _batch(first, flows[first : first + batch_flows], index, ideal)
 

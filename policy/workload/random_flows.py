@@ -25,7 +25,7 @@ import numpy.typing as npt
 from sluice.policy.errors import FieldError
 from sluice.policy.figures.metrics import Array, IdealTimes, edge_ports
 from sluice.policy.network.graph import Topology
-from sluice.policy.workload.flows import BATCH_FLOWS, FlowBatch, TraceWorkload, Workload
+from sluice.policy.workload.flows import BATCH_FLOWS, FlowBatch, TraceWorkload, Workload, delays_s
 from sluice.policy.workload.sizes import Mix, Parts, SizeCdf, mean_wire_bytes, scaled_bytes
 
 
@@ -326,7 +326,9 @@ class RandomFlows:
 class TraceFlows:
     """The flows of a `TraceWorkload`, in batches."""
 
-    def __init__(self, workload: TraceWorkload, topology: Topology, rng: np.random.Generator) -> None:
+    def __init__(
+        self, workload: TraceWorkload, topology: Topology, rng: np.random.Generator, vary: bool = False
+    ) -> None:
         names = [host.name for host in topology.hosts]
         self._to = names.index(workload.to)
         sender = workload.trace.sender[: workload.flows]
@@ -336,9 +338,14 @@ class TraceFlows:
                 f"has sender {sender.max()}, but there are {len(names) - 1} hosts besides {workload.to}; senders "
                 "count from 0, so add hosts to the fabric",
             )
-        self._drawn, self._sizes_bytes = _Drawn(workload, topology, rng), workload.trace.size_bytes
-        self._src = sender + (sender >= self._to)
-        self._start_s = np.cumsum(workload.trace.gap_s[: workload.flows])
+        self._drawn = _Drawn(workload, topology, rng)
+        src = sender + (sender >= self._to)
+        start_s = np.cumsum(workload.trace.gap_s[: workload.flows])
+        if vary:
+            start_s = start_s + delays_s(src, topology, rng)
+        order = np.argsort(start_s, kind="stable")
+        self._src, self._start_s = src[order], start_s[order]
+        self._sizes_bytes = workload.trace.size_bytes[: workload.flows][order]
 
     def batch(self, first: int, count: int) -> FlowBatch:
         """The flows of the trace from this one on."""
@@ -354,12 +361,14 @@ def random_batches(
     rng: np.random.Generator,
     until_s: float = math.inf,
     batch_flows: int = BATCH_FLOWS,
+    *,
+    vary: bool = False,
 ) -> Iterator[FlowBatch]:
     """Yield every flow that starts before `until_s`, by start time. Raises FieldError if the
-    topology lacks hosts."""
+    topology lacks hosts. `vary`: delay the starts of a trace (`delays_s`)."""
     together = workload.fanin if isinstance(workload, Workload) else 1
     step = together * max(1, batch_flows // together)
-    return _batches(_flows_of(workload, topology, rng), workload.flows, step, until_s)
+    return _batches(_flows_of(workload, topology, rng, vary), workload.flows, step, until_s)
 
 
 def _batches(flows: RandomFlows | TraceFlows, count: int, step: int, until_s: float) -> Iterator[FlowBatch]:
@@ -380,8 +389,8 @@ def check_random(workload: Workload | TraceWorkload, topology: Topology) -> None
 
 
 def _flows_of(
-    workload: Workload | TraceWorkload, topology: Topology, rng: np.random.Generator
+    workload: Workload | TraceWorkload, topology: Topology, rng: np.random.Generator, vary: bool = False
 ) -> RandomFlows | TraceFlows:
     if isinstance(workload, TraceWorkload):
-        return TraceFlows(workload, topology, rng)
+        return TraceFlows(workload, topology, rng, vary)
     return RandomFlows(workload, topology, rng)

@@ -32,6 +32,8 @@ RTO_INITIAL_US = US_PER_S
 """RFC 6298, section 2: the timeout before a connection's first round trip has been measured."""
 
 _TIMEOUT = Duration(NS_PER_US, 120 * NS_PER_S, to="us")
+LISTED_SEED = 1
+"""With this seed, flows that a file lists run exactly as listed."""
 _HOST = Text(pattern=r"[^\x00]+", longest=64, what="the name of a host")
 
 
@@ -298,7 +300,12 @@ class ScenarioKeys:
     name: str = entry(
         Text(pattern=r"[^/\x00]+", longest=200, what="text without a slash"), "Name of the scenario."
     )
-    seed: int = entry(Whole(0, 2**63), "Seed of all random numbers.", default=1)
+    seed: int = entry(
+        Whole(0, 2**63),
+        "Seed of all random numbers. Flows of a list or a trace run exactly as listed with the seed 1, and others vary"
+        " them (`workload.vary`).",
+        default=LISTED_SEED,
+    )
     sample_ms: int | None = entry(
         Duration(10 * NS_PER_MS, 60 * NS_PER_S, to="ms"),
         "Time between two samples of every flow (rate, alpha, urgency, precedence). By default, no samples.",
@@ -332,6 +339,19 @@ class Scenario(ScenarioKeys):
     transport: Transport
     workload: AnyWorkload
     simulator: SimulatorSettings = field(default_factory=SimulatorSettings)
+
+    @property
+    def varies_listed(self) -> bool:
+        """Whether the flows come from a file or a list, and the seed varies their starts and paths.
+
+        Otherwise several seeds would be one run, counted several times.
+        """
+        return not isinstance(self.workload, Workload) and self.workload.vary and self.seed != LISTED_SEED
+
+    @property
+    def path_salt(self) -> int:
+        """What the seed adds to the hash by which the simulator chooses among equal-cost links; 0: nothing."""
+        return int(np.random.SeedSequence(self.seed).generate_state(1)[0]) if self.varies_listed else 0
 
     @property
     def size_scale(self) -> float:
@@ -398,8 +418,10 @@ def scheduled_batches(
     check_hosts(scenario, topology.host_by_name)
     workload = scenario.workload
     if isinstance(workload, ExplicitWorkload):
-        return explicit_batches(workload, topology, until_s, batch_flows)
-    return random_batches(workload, topology, rng, until_s, batch_flows)
+        return explicit_batches(
+            workload, topology, rng if scenario.varies_listed else None, until_s, batch_flows
+        )
+    return random_batches(workload, topology, rng, until_s, batch_flows, vary=scenario.varies_listed)
 
 
 def scheduled_flows(

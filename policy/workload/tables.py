@@ -6,7 +6,7 @@ table of keys here. The keys of a listed flow are in `policy/workload/listed_flo
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -15,7 +15,7 @@ from sluice.policy.schema.entries import TableOf, entries, entry, read
 from sluice.policy.schema.kinds import Choice, Duration, ListOf, Number, OneOrMore, Size, Text, Whole
 from sluice.policy.units import MAX_FLOW_BYTES, MIN_FLOW_BYTES, NS_PER_S, format_bytes
 from sluice.policy.workload.flows import Deadlines, Shift, Trace, TraceWorkload, Workload
-from sluice.policy.workload.listed_flows import SUFFIXES, ExplicitWorkload, FlowTable, explicit_workload
+from sluice.policy.workload.listed_flows import SUFFIXES, VARY, ExplicitWorkload, FlowTable, explicit_workload
 from sluice.policy.workload.random_flows import PATTERNS
 from sluice.policy.workload.sizes import Mix, MixPart, SizeCdf
 
@@ -137,6 +137,7 @@ class TraceKeys:
     size_known: float = entry(
         Number(0, 1), "Share of the flows without deadline whose programs declare the size.", default=0.0
     )
+    vary: bool = VARY
 
 
 @dataclass(frozen=True)
@@ -145,6 +146,7 @@ class FlowTableKeys:
 
     trace: str = entry(_FILE, "A table of flows; its name ends in .csv or .parquet.")
     flows: int | None = entry(_FLOWS, "Only the first rows of the table. By default all.", default=None)
+    vary: bool = VARY
 
 
 def workload_from(table: object, deadlines: object, load_cdf: LoadCdf, load_trace: LoadTrace) -> AnyWorkload:
@@ -164,7 +166,7 @@ def workload_from(table: object, deadlines: object, load_cdf: LoadCdf, load_trac
         flow_table = load_trace(keys.trace)
         if not isinstance(flow_table, FlowTable):
             raise FieldError("workload.trace", f"{keys.trace} is not a table of flows")
-        return flow_table.workload(keys.flows)
+        return replace(flow_table.workload(keys.flows), vary=keys.vary)
     given = None if deadlines is None else read(Deadlines, deadlines, "deadlines")
     if given is not None and given.min_us > given.max_us:
         raise FieldError("deadlines.min", "must not exceed deadlines.max")
@@ -186,7 +188,8 @@ def _trace(keys: TraceKeys, deadlines: Deadlines | None, load_trace: LoadTrace) 
             f"must be at most {len(trace)}, the number of flows in the trace, not {keys.flows}",
         )
     _check_scale(keys.scale, trace.size_bytes.max())
-    return TraceWorkload(trace, keys.to, keys.flows or len(trace), keys.scale, deadlines, keys.size_known)
+    flows = keys.flows or len(trace)
+    return TraceWorkload(trace, keys.to, flows, keys.scale, deadlines, keys.size_known, keys.vary)
 
 
 def _random(table: Mapping[str, Any], deadlines: Deadlines | None, load_cdf: LoadCdf) -> Workload:

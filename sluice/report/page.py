@@ -23,7 +23,7 @@ from sluice.policy.figures.scoreboard import CONFIDENCE_PERCENT
 from sluice.report import charts, tables
 from sluice.report.board import Board, board
 from sluice.report.charts import DASHES, Panel, colour_variable, file_stem
-from sluice.report.runs import Run, Variant, classes_present, differing, find_runs, variants
+from sluice.report.runs import Run, Variant, classes_present, differing, find_runs, repeats, variants
 from sluice.report.tables import MIN_FOR_MEAN, MIN_FOR_P99, count, loads_of, pooled
 from sluice.runs.bundle import COMMAND
 
@@ -57,6 +57,12 @@ def notices(variants: Sequence[Variant]) -> list[str]:
                 f"Not all schemes have the same seeds{where}: their means cover different traffic. The table of "
                 "completeness lists them."
             )
+    repeated = sorted({folder for variant in variants for folder in repeats(variant)})
+    if repeated:
+        sentences.append(
+            f"These runs have the flows and figures of another seed, and count twice: {', '.join(repeated)}. So "
+            "deviations and intervals are too small. Leave them out, or run them again with this version."
+        )
     fabrics = sorted({run.on for run in runs})
     if len(fabrics) > 1:
         sentences.append(f"This report compares runs on the {' and the '.join(fabrics)}.")

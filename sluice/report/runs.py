@@ -295,6 +295,17 @@ class Variant:
         return [run for run in self.runs if run.load == load]
 
 
+def repeats(variant: Variant) -> list[str]:
+    """Return the folders of the runs that have exactly the figures of an earlier one with another seed."""
+    first: dict[str, Run] = {}
+    return [
+        str(run.folder)
+        for run in sorted(variant.runs, key=lambda run: run.seed)
+        if run.summary["fct_us"]["all"]["n"]
+        and first.setdefault(json.dumps([run.load, run.summary["slowdown"]]), run).seed != run.seed
+    ]
+
+
 def find_runs(folders: Iterable[Path]) -> list[Run]:
     """Return every bundle in these folders, in the order of their paths. SluiceError names a
     folder without one."""

@@ -31,6 +31,7 @@ from sluice.terminal import about, console
 
 FILE = "sweep.parquet"
 STATISTICS = ("n", "mean", "p50", "p95", "p99")
+MEASURES = ("fct_us", "slowdown")
 
 Row = dict[str, Any]
 
@@ -64,9 +65,7 @@ def figures(summary: Mapping[str, Any]) -> Row:
     """Return a summary.json as one row. A column's name says where its figure comes from (fct_us_small_p99)."""
     row: Row = {
         f"{measure}_{group}_{name}": summary[measure][group][name]
-        for measure in ("fct_us", "slowdown")
-        for group in ("all", *SIZE_CLASSES)
-        for name in STATISTICS
+        for measure, group, name in product(MEASURES, ("all", *SIZE_CLASSES), STATISTICS)
     }
     deadlines = summary["deadlines"]
     return row | {
@@ -77,6 +76,11 @@ def figures(summary: Mapping[str, Any]) -> Row:
         "unfinished": summary["unfinished"],
         "valid": summary["valid"]["ok"],
     }
+
+
+def _times(row: Row) -> tuple[Any, ...]:
+    """What two runs have in common only if their flows are the same."""
+    return tuple(value for column, value in row.items() if column.startswith(MEASURES))
 
 
 def write(out: Path, table: Sequence[Row]) -> Path:
@@ -112,6 +116,10 @@ def terminal_table(table: Sequence[Row]) -> Table:
         invalid, unfinished = sum(not row["valid"] for row in runs), sum(row["unfinished"] for row in runs)
         doubts = [f"[bold red]{invalid} of {len(runs)} runs not valid[/]"] if invalid else []
         doubts += [f"{unfinished} flows unfinished"] if unfinished else []
+        repeated = len(runs) - len({_times(row) for row in runs})
+        doubts += (
+            [f"[bold red]{repeated} of {len(runs)} seeds repeat the flows of another[/]"] if repeated else []
+        )
         shown.add_row(first, scheme, *cells, ", ".join(doubts))
         last_load = load
     return shown

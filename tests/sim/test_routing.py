@@ -55,6 +55,23 @@ def test_flows_are_spread_evenly_and_at_each_stage_anew() -> None:
     assert chi2.ppf(0.001, 15) < statistic < chi2.ppf(0.999, 15)
 
 
+def test_seeds_of_listed_flows_are_runs_of_their_own() -> None:
+    """Flows between racks over four spines: other seeds send them over other links, so other flows collide."""
+    flows = [{"from": f"h{i}", "to": f"h{i + 8}", "bytes": "1MB", "start": "0s"} for i in range(1, 9)]
+    document = {
+        "name": "listed",
+        "fabric": {"topology": "leaf-spine", "leaves": 2, "spines": 4, "hosts_per_leaf": 8}
+        | {"host_rate": "10Gbit", "core_rate": "10Gbit"},
+        "scheme": {"name": "dctcp"},
+        "workload": {"flow": flows},
+    }
+    fct_ps = [run(document, seed=seed).flows["fct_ps"].tolist() for seed in (1, 1, 2, 3)]
+    assert fct_ps[0] == fct_ps[1]
+    slowest = [max(times) for times in fct_ps[1:]]
+    assert len(set(slowest)) == 3
+    assert max(slowest) > 1.3 * min(slowest), "more flows share a link, and not only starts differ"
+
+
 def test_packets_of_a_flow_take_one_way() -> None:
     net = kit.leaf_spine(2, 4, 2)
     net.flow(0, 3, 1_000_000)

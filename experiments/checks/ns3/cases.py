@@ -41,7 +41,7 @@ class Case:
         """Return the scenario of a seed with its network and flows."""
         tables = dict(self.document)
         if "to_one" in tables:
-            tables["workload"] = {"flow": _to_one(**tables.pop("to_one"), seed=seed)}
+            tables["workload"] = {"flow": _to_one(**tables.pop("to_one"), seed=seed), "vary": False}
         scenario, _, topology = scenario_with(_BASE, name=self.name, seed=seed, **tables)
         (batch,) = scheduled_batches(scenario, topology, np.random.default_rng(seed))
         return scenario, topology, batch

@@ -130,7 +130,7 @@ def document(seed: int, case: Case, setup: Setup) -> dict[str, Any]:
         },
         "scheme": dict(case.scheme),
         "transport": {"rto_min": "10ms", "max_window": 50},
-        "workload": {"flow": placed},
+        "workload": {"flow": placed, "vary": False},
     }
 
 

@@ -145,7 +145,7 @@ def plan(given: Given) -> Mapping[str, Planned]:
         points: list[Point] = []
         for seed in given.seeds:
             path = write_table(traffic, given.flows, seed, (folder / f"flows-{seed}.csv").resolve())
-            document["workload"] = {"trace": str(path)}
+            document["workload"] = {"trace": str(path), "vary": False}
             points += [named(document, scheme, seed, **tables) for scheme, tables in schemes(traffic).items()]
         planned[name] = Planned(folder, points)
     return planned

@@ -50,9 +50,9 @@ void check_divided(const TransportSettings &transport)
 
 Fabric::Fabric(std::uint16_t hosts, std::uint16_t switches, const TransportSettings &transport,
 	       const std::vector<Time> &near, std::uint64_t seed, bool spray_packets, unsigned threads,
-	       const std::vector<std::uint16_t> &stages)
+	       const std::vector<std::uint16_t> &stages, std::uint32_t path_salt)
     : hosts_(hosts), switches_(switches), threads_(threads), is_divided_(near.size() > 1),
-      network_{{with_timeout_policy(transport)}, {}, Routing(switches, hosts, spray_packets), {}, {}}
+      network_{{with_timeout_policy(transport)}, {}, Routing(switches, hosts, spray_packets, path_salt), {}, {}}
 {
 	if (near.empty() || near.size() > UINT16_MAX || !threads || (!stages.empty() && stages.size() != near.size()))
 		throw std::invalid_argument(

@@ -30,10 +30,11 @@ class Fabric
 {
       public:
 	// `near`: of the calendar of each part. Several parts run at once on so many threads. The number of
-	// threads changes no result. `stages`: of each part (windows.hpp); empty: 0 for all.
+	// threads changes no result. `stages`: of each part (windows.hpp); empty: 0 for all. `path_salt`: another
+	// one gives each flow other paths (routing.hpp).
 	Fabric(std::uint16_t hosts, std::uint16_t switches, const TransportSettings &transport,
 	       const std::vector<Time> &near, std::uint64_t seed, bool spray_packets, unsigned threads = 1,
-	       const std::vector<std::uint16_t> &stages = {});
+	       const std::vector<std::uint16_t> &stages = {}, std::uint32_t path_salt = 0);
 	Fabric(const Fabric &) = delete; // its parts hold references to each other
 	Fabric &operator=(const Fabric &) = delete;
 	~Fabric();

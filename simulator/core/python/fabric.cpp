@@ -223,9 +223,9 @@ void bind_fabric(nb::module_ &m)
 	const nb::exception<FlowTooLong> too_long(m, "FlowTooLong", PyExc_ValueError);
 	nb::class_<Fabric>(m, "Fabric")
 		.def(nb::init<std::uint16_t, std::uint16_t, const TransportSettings &, const std::vector<Time> &,
-			      std::uint64_t, bool, unsigned, const std::vector<std::uint16_t> &>(),
+			      std::uint64_t, bool, unsigned, const std::vector<std::uint16_t> &, std::uint32_t>(),
 		     "hosts"_a, "switches"_a, "transport"_a, "near_ps"_a, "seed"_a, "spray_packets"_a,
-		     "threads"_a = 1, "stages"_a = std::vector<std::uint16_t>())
+		     "threads"_a = 1, "stages"_a = std::vector<std::uint16_t>(), "path_salt"_a = 0)
 		.def("add_port", &Fabric::add_port, "settings"_a, "discipline"_a, "peer"_a, "peer_is_host"_a,
 		     "part"_a = 0, "far_parts"_a = std::vector<std::uint16_t>())
 		.def("add_group", &Fabric::add_group, "ports"_a)

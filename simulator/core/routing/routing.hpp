@@ -20,8 +20,10 @@ namespace sluice
 class Routing
 {
       public:
-	Routing(std::size_t switches, std::size_t hosts, bool per_packet)
-	    : hosts_(hosts), per_packet_(per_packet), group_of_(switches * hosts, 0), groups_(1), part_of_group_(1, 0)
+	// path_salt: another one gives each flow other paths.
+	Routing(std::size_t switches, std::size_t hosts, bool per_packet, std::uint32_t path_salt)
+	    : hosts_(hosts), per_packet_(per_packet), path_salt_(path_salt), group_of_(switches * hosts, 0), groups_(1),
+	      part_of_group_(1, 0)
 	{
 	}
 
@@ -90,7 +92,7 @@ class Routing
 		if (per_packet_)
 			return group.turn = static_cast<std::uint16_t>((group.turn + 1) *
 								       (group.turn + 1 < group.count)); // no branch
-		return hash(packet.path, at) * group.count >> 32;
+		return hash(packet.path ^ path_salt_, at) * group.count >> 32;
 	}
 
 	// 32 bits. Each switch has its own hash, because flows that meet at a switch were sent
@@ -102,6 +104,7 @@ class Routing
 
 	std::size_t hosts_;
 	bool per_packet_;
+	std::uint32_t path_salt_;
 	std::vector<std::uint16_t> group_of_;
 	std::vector<Port *> ports_;
 	std::vector<Group> groups_; // the first group is empty: no route

@@ -295,6 +295,37 @@ def test_scenario__explicit_flows_are_drawn_without_chance() -> None:
     assert [(flow.id, flow.src) for flow in early] == [("run/0", "h3")]
 
 
+def test_seeds__vary_starts_and_paths_of_listed_flows() -> None:
+    """Otherwise several seeds would be one run, counted several times. Seed 1 takes the list as it is."""
+    urgent = [URGENT | {"start": f"{second}s"} for second in range(3)]
+    listed = [read_explicit(*urgent, ENDLESS, seed=seed) for seed in (1, 2, 3)]
+    packet_s = 1514 * 8 / 100e6
+    runs = [scheduled_flows(one, star(), np.random.default_rng(one.seed), "run") for one in listed]
+    starts = np.asarray([[flow.start_s for flow in run if flow.until_s is None] for run in runs])
+    assert starts[0].tolist() == [0, 1, 2]
+    late_s = starts[1:] - starts[0]
+    assert ((late_s > 0) & (late_s < packet_s)).all()
+    assert len(np.unique(late_s)) == late_s.size
+    assert {flow.start_s for run in runs for flow in run if flow.until_s} == {0}, "endless flows stay"
+    for run in runs[1:]:
+        assert sorted((f.src, f.bytes, f.deadline_us) for f in run if f.bytes) == sorted(
+            (f.src, f.bytes, f.deadline_us) for f in runs[0] if f.bytes
+        )
+    assert listed[0].path_salt == 0
+    assert len({one.path_salt for one in listed}) == 3
+    exact = read_explicit(*urgent, ENDLESS, seed=2, workload={"flow": [*urgent, ENDLESS], "vary": False})
+    assert scheduled_flows(exact, star(), np.random.default_rng(2), "run") == runs[0]
+    assert exact.path_salt == 0
+    assert read(tomllib.loads(TEXT)).path_salt == 0, (
+        "the seed gives drawn flows other sizes and hosts already"
+    )
+    trace = [read({**changed(workload=TRACE | {"to": "h1"}), "seed": seed}) for seed in (1, 2)]
+    first, second = (scheduled_flows(t, star(), np.random.default_rng(t.seed), "run") for t in trace)
+    assert [flow.start_s for flow in first] == [0.001, 0.003]
+    assert all(0 < two.start_s - one.start_s < packet_s for one, two in zip(first, second, strict=True))
+    assert [flow.bytes for flow in first] == [flow.bytes for flow in second]
+
+
 def test_explicit__the_same_batches_in_other_sizes() -> None:
     flows = [URGENT | {"start": f"{(7 * i) % 10}s", "label": f"f{i}"} for i in range(20)]
     workload = explicit_workload({"flow": flows})

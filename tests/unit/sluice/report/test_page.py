@@ -219,6 +219,12 @@ def test_report__different_scenarios_are_said_so(tmp_path: Path) -> None:
     )
 
 
+def test_report__seeds_with_the_same_flows_are_said_so(tmp_path: Path) -> None:
+    same = [bundle(tmp_path / f"s{seed}", document(seed=seed), random_flows(1)) for seed in (1, 2)]
+    other = bundle(tmp_path / "s3", document(seed=3), random_flows(3))
+    assert f"count twice: {same[1]}. So deviations" in report(tmp_path, *same, other).notices()
+
+
 def test_report__different_seeds_and_fabrics_are_said_so(tmp_path: Path) -> None:
     one = bundle(tmp_path / "a", document(seed=1), random_flows(1))
     two = bundle(tmp_path / "b", document(seed=2), random_flows(2), on="testbed")

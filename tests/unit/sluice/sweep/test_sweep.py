@@ -185,6 +185,11 @@ def test_terminal_table__mean_and_deviation_over_the_seeds(tmp_path: Path) -> No
     assert "2.00 ± 1.41" in text(found)
 
 
+def test_terminal_table__seeds_with_the_same_flows_are_said(tmp_path: Path) -> None:
+    found = rows(tmp_path, [point(tmp_path, "dctcp", seed, 1000.0) for seed in (1, 2, 3)])
+    assert "2 of 3 seeds repeat the flows of another" in text(found)
+
+
 @pytest.mark.parametrize(
     ("made", "said"),
     [
