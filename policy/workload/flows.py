@@ -258,10 +258,9 @@ def delays_s(sources: npt.NDArray[np.int64], topology: Topology, rng: np.random.
 
     A schedule from a file is varied by so much between seeds.
     """
-    packet_s = [
-        FRAME_BYTES * BITS_PER_BYTE / topology.edge_port(host.name).rate_bps for host in topology.hosts
-    ]
-    return rng.random(len(sources)) * np.asarray(packet_s)[sources]
+    rates_bps = np.asarray([topology.edge_port(host.name).rate_bps for host in topology.hosts], np.float64)
+    packet_s: Array = FRAME_BYTES * BITS_PER_BYTE / rates_bps[sources]
+    return rng.random(len(sources)) * packet_s
 
 
 def flows_of(

@@ -22,8 +22,8 @@ class Routing
       public:
 	// path_salt: another one gives each flow other paths.
 	Routing(std::size_t switches, std::size_t hosts, bool per_packet, std::uint32_t path_salt)
-	    : hosts_(hosts), per_packet_(per_packet), path_salt_(path_salt), group_of_(switches * hosts, 0), groups_(1),
-	      part_of_group_(1, 0)
+	    : hosts_(hosts), per_packet_(per_packet), path_salt_(path_salt), group_of_(switches * hosts, 0),
+	      groups_(1), part_of_group_(1, 0)
 	{
 	}
 
