@@ -22,6 +22,10 @@ class ComparedModel(Model):
     low: float | None = Field(description="lower end of the ratio's interval")
     high: float | None
     verdict: Literal["better", "worse", "not sure"] = Field(description="smaller is better")
+    detectable: float | None = Field(
+        description="the least change, as a share of the base's figure, that these flows would show in four of five"
+        " cases; null with too few flows"
+    )
 
 
 class EstimateModel(Model):
@@ -128,7 +132,8 @@ def read_scoreboard(query: ScoreboardQuery) -> Response:
     the next one was requested. A flow that lived through a change counts for no version. So long flows are missing if
     versions follow each other quickly.
 
-    Intervals are from a block bootstrap with a fixed seed. A figure is better or worse only if the interval of the
-    difference leaves out 0 and both versions have enough flows (30, and 300 for a 99th percentile).
+    Intervals are from a block bootstrap with a fixed seed. A figure is better or worse only if both versions have
+    enough flows (30, and 300 for a 99th percentile), and by Holm's method: between equal versions, the probability
+    that any figure of the answer seems better or worse is 5 %.
     """
     return jsonify(scoreboard_document(services().engine, query.source, query.against))

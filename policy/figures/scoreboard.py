@@ -9,15 +9,19 @@ on each other. The flows of a version are cut into up to BLOCKS blocks of neighb
 drawn with replacement (Kuensch, "The jackknife and the bootstrap for general stationary observations", Annals of
 Statistics 1989, with blocks that do not overlap). The generator has a fixed seed, so equal flows give equal answers.
 
-A figure is better or worse than that of another version if the interval of the difference leaves out 0.
+A figure is better or worse than that of another version if chance alone would hardly make such a difference. A
+scoreboard has dozens of figures, so one in twenty would seem better or worse by chance. Holm's method (Scandinavian
+Journal of Statistics 1979) makes it 5 % for any of them: the smallest p of m must be below 0.05 / m, the next below
+0.05 / (m - 1), and so on. The p of a difference is that of its bootstrap standard error, by the normal distribution.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -41,6 +45,12 @@ LEAST_FOR_P99 = 300
 """The same for the 99th percentile: three flows are above that of 300."""
 CDF_POINTS = 60
 CLASSES = (*SIZE_CLASSES, "all")
+CLASS_FIGURES = ("mean_us", "p99_us", "slowdown")
+FIGURES = (*(f"{name}.{key}" for name in CLASSES for key in CLASS_FIGURES), "miss_ratio", "retransmissions")
+SIGNIFICANCE = 1 - CONFIDENCE_PERCENT / 100
+"""The probability that any figure of a scoreboard seems better or worse between equal versions."""
+POWER = 0.8
+"""The probability with which a difference of the detectable size is found."""
 BETTER, WORSE, NOT_SURE = "better", "worse", "not sure"
 
 
@@ -122,19 +132,66 @@ class Estimate:
         low, high = _interval(self.replicates)
         return {"value": _number(self.value), "low": low, "high": high}
 
-    def against(self, other: Estimate) -> dict[str, Any]:
-        """Return the ratio to another version's figure, and whether this one is better. Smaller figures are better."""
+    def against(self, other: Estimate) -> Comparison:
+        """Compare with another version's figure."""
         with np.errstate(divide="ignore", invalid="ignore"):
             ratios = self.replicates / other.replicates
             ratio = np.float64(self.value) / other.value
-        low, high = _interval(ratios)
-        least, most = _interval(self.replicates - other.replicates)
+        differences = self.replicates - other.replicates
+        differences = differences[np.isfinite(differences)]
         has_enough_flows = min(self.flows, other.flows) >= max(self.least_flows, other.least_flows)
-        if not has_enough_flows or least is None or most is None or least <= 0 <= most:
-            verdict = NOT_SURE
-        else:
-            verdict = BETTER if most < 0 else WORSE
-        return {"ratio": _number(float(ratio)), "low": low, "high": high, "verdict": verdict}
+        error = float(differences.std()) if has_enough_flows and len(differences) else math.nan
+        return Comparison(
+            self.value - other.value, error, other.value, _number(float(ratio)), *_interval(ratios)
+        )
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A figure against that of another version."""
+
+    difference: float
+    error: float
+    """Standard error of the difference; NaN: there are too few flows."""
+    other: float
+    """The other version's figure."""
+    ratio: float | None
+    low: float | None
+    """Lower end of the ratio's interval."""
+    high: float | None
+
+    @property
+    def p(self) -> float:
+        """The probability of so large a difference between equal versions; NaN with too few flows."""
+        if math.isnan(self.error):
+            return math.nan
+        if not self.difference:
+            return 1.0
+        return math.erfc(abs(self.difference) / self.error / math.sqrt(2)) if self.error else 0.0
+
+    def document(self, is_sure: bool, figures: int) -> dict[str, Any]:
+        """Return what the scoreboard says of it. Smaller figures are better. `figures`: how many are compared."""
+        verdict = NOT_SURE if not is_sure else BETTER if self.difference < 0 else WORSE
+        ends = {"ratio": self.ratio, "low": self.low, "high": self.high}
+        return {**ends, "verdict": verdict, "detectable": self._detectable(figures)}
+
+    def _detectable(self, figures: int) -> float | None:
+        """Return the least change that would be found with the probability POWER, as a share of the other's figure."""
+        if math.isnan(self.error) or not self.other:
+            return None
+        bar = NormalDist().inv_cdf(1 - SIGNIFICANCE / 2 / figures) + NormalDist().inv_cdf(POWER)
+        return bar * self.error / abs(self.other)
+
+
+def holm(probabilities: Sequence[float]) -> list[bool]:
+    """Return which differences are more than chance, by the p of each. A NaN is none, and does not count."""
+    sure = [False] * len(probabilities)
+    known = sorted((p, place) for place, p in enumerate(probabilities) if not math.isnan(p))
+    for rank, (p, place) in enumerate(known):
+        if p > SIGNIFICANCE / (len(known) - rank):
+            break
+        sure[place] = True
+    return sure
 
 
 def _interval(replicates: Floats) -> tuple[float | None, float | None]:
@@ -177,8 +234,12 @@ class Score:
             return np.ones(len(self.flows), bool)
         return np.equal(self.flows.size_class, SIZE_CLASSES.index(name))
 
-    def document(self, against: Score | None = None) -> dict[str, Any]:
-        """Return the figures, and how they compare with another version's."""
+    def against(self, other: Score) -> dict[str, Comparison]:
+        """Return figure → its comparison with another version's."""
+        return {key: self.estimate(key).against(other.estimate(key)) for key in FIGURES}
+
+    def document(self, against: Mapping[str, Mapping[str, Any]] | None = None) -> dict[str, Any]:
+        """Return the figures. `against`: figure → what the scoreboard says of its comparison."""
         flows, until_s = self.flows, self.period.until_s
         return {
             "version": self.period.version,
@@ -195,26 +256,37 @@ class Score:
             "retransmissions_per_flow": self._figure("retransmissions", against),
         }
 
-    def _class_document(self, name: str, against: Score | None) -> dict[str, Any]:
+    def _class_document(self, name: str, against: Mapping[str, Mapping[str, Any]] | None) -> dict[str, Any]:
         fct_us = self.flows.fct_us[self._in_class(name)]
         fct_us = fct_us[~np.isnan(fct_us)]
         values, shares = cdf(fct_us, CDF_POINTS) if len(fct_us) else (fct_us, fct_us)
         return {
             "n": len(fct_us),
-            **{key: self._figure(f"{name}.{key}", against) for key in ("mean_us", "p99_us", "slowdown")},
+            **{key: self._figure(f"{name}.{key}", against) for key in CLASS_FIGURES},
             "cdf": {"us": np.round(values, 1).tolist(), "share": np.round(shares, 5).tolist()},
         }
 
-    def _figure(self, key: str, against: Score | None) -> dict[str, Any]:
-        mine = self.estimate(key)
-        compared = mine.against(against.estimate(key)) if against is not None else None
-        return {**mine.document(), "against": compared}
+    def _figure(self, key: str, against: Mapping[str, Mapping[str, Any]] | None) -> dict[str, Any]:
+        return {**self.estimate(key).document(), "against": against and against[key]}
 
 
 def scoreboard(scores: Sequence[Score], against: int | None) -> list[dict[str, Any]]:
     """Return the documents of all versions, each compared with that of version `against`, if it is there."""
     base = next((score for score in scores if score.period.version == against), None)
-    return [score.document(None if score is base else base) for score in scores]
+    if base is None:
+        return [score.document() for score in scores]
+    compared = {
+        (score.period.version, key): comparison
+        for score in scores
+        if score is not base
+        for key, comparison in score.against(base).items()
+    }
+    probabilities = [comparison.p for comparison in compared.values()]
+    count = len(probabilities) - sum(map(math.isnan, probabilities))
+    said: dict[int, dict[str, dict[str, Any]]] = {}
+    for ((version, key), comparison), is_sure in zip(compared.items(), holm(probabilities), strict=True):
+        said.setdefault(version, {})[key] = comparison.document(is_sure, max(1, count))
+    return [score.document(said.get(score.period.version)) for score in scores]
 
 
 def scored(flows: ScoredFlows, in_force: Iterable[Period]) -> list[Score]:

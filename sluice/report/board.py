@@ -11,7 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from sluice.policy.figures.scoreboard import BETTER, CLASSES, WORSE, Period, Score, ScoredFlows
+from sluice.policy.figures.scoreboard import (
+    BETTER,
+    CLASS_FIGURES,
+    CLASSES,
+    WORSE,
+    Period,
+    Score,
+    ScoredFlows,
+    scoreboard,
+)
 from sluice.report.runs import Variant
 from sluice.report.tables import (
     NOTHING,
@@ -74,9 +83,8 @@ def board(
             period = Period(number, variant.scheme, -math.inf, math.inf)
             scores[variant] = Score(period, _one_after_another(runs))
     base = scores.get(baseline)
-    documents = {
-        variant: score.document(None if score is base else base) for variant, score in scores.items()
-    }
+    compared = scoreboard([*scores.values()], base.period.version if base else None)
+    documents = dict(zip(scores, compared, strict=True))
     columns = _columns([*classes, "all"], list(documents.values()))
     rows = tuple(
         BoardRow(variant, count(document["flows"]), tuple(column.cell(document) for column in columns))
@@ -122,6 +130,10 @@ class Column:
         verdict = against["verdict"]
         ratio = f"×{against['ratio']:.2f} {SIGNS.get(verdict, '')}{verdict}"
         detail = f"ratio {self._range(against, PLAIN)}" if against["low"] is not None else ""
+        if against["detectable"] is not None:
+            detail += (
+                f"; these flows show a change of {against['detectable']:.0%} or more in four of five cases"
+            )
         return Cell(self._text(figure["value"]), interval, ratio, verdict, detail)
 
     def _text(self, value: float) -> str:
@@ -170,22 +182,22 @@ def _of(document: Document, key: str) -> Document:
 
 _HEADINGS = (
     *("variant", "class", "figure", "value", "low", "high"),
-    *("ratio", "ratio_low", "ratio_high", "verdict"),
+    *("ratio", "ratio_low", "ratio_high", "verdict", "detectable"),
 )
-_CLASS_KEYS = ("mean_us", "p99_us", "slowdown")
 
 
 def _csv_uri(documents: Mapping[Variant, Document]) -> str:
     """Return all figures as an address that the page contains. Times are in microseconds."""
     rows = []
     for variant, document in documents.items():
-        figures = [(name, key, document["classes"][name][key]) for name in CLASSES for key in _CLASS_KEYS]
+        figures = [(name, key, document["classes"][name][key]) for name in CLASSES for key in CLASS_FIGURES]
         figures += [("all", key, document[key]) for key in ("miss_ratio", "retransmissions_per_flow")]
         for name, key, figure in figures:
             if figure["value"] is not None:
                 values = [figure[item] for item in ("value", "low", "high")]
                 compared = [
-                    (figure["against"] or {}).get(item) for item in ("ratio", "low", "high", "verdict")
+                    (figure["against"] or {}).get(item)
+                    for item in ("ratio", "low", "high", "verdict", "detectable")
                 ]
                 rows.append([variant.label, name, key, *values, *compared])
     return csv_address(csv_text(_HEADINGS, rows))

@@ -2238,6 +2238,11 @@ export interface components {
              * @enum {string}
              */
             verdict: "better" | "worse" | "not sure";
+            /**
+             * Detectable
+             * @description the least change, as a share of the base's figure, that these flows would show in four of five cases; null with too few flows
+             */
+            detectable: number | null;
         };
         /** EstimateModel */
         EstimateModel: {
