@@ -133,7 +133,7 @@ def read_scoreboard(query: ScoreboardQuery) -> Response:
     versions follow each other quickly.
 
     Intervals are from a block bootstrap with a fixed seed. A figure is better or worse only if both versions have
-    enough flows (30, and 300 for a 99th percentile), and by Holm's method: between equal versions, the probability
-    that any figure of the answer seems better or worse is 5 %.
+    enough flows (30, and 300 for a 99th percentile), at a level of 5 % for all figures of the answer together
+    (Holm's method).
     """
     return jsonify(scoreboard_document(services().engine, query.source, query.against))

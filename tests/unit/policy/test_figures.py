@@ -211,7 +211,7 @@ def test_comparison__a_change_of_the_detectable_size_is_found_in_four_of_five_ca
         sizes.append(known(against(2 * seed, 1.0).document(False, figures)["detectable"]))
     size = float(np.mean(sizes))
     assert 0.05 < size < 0.5
-    found = sum(against(2 * seed, 1 + size).p < SIGNIFICANCE / figures for seed in range(cases))
+    found = sum(against(2 * seed, 1 - size).p < SIGNIFICANCE / figures for seed in range(cases))
     assert 0.6 * cases <= found <= 0.98 * cases
 
 
