@@ -43,7 +43,7 @@ const score = (version, scheme, small, against = null) => ({
 });
 
 /** @type {ComparedModel} */
-const better = { ratio: 0.5, low: 0.4, high: 0.6, verdict: "better" };
+const better = { ratio: 0.5, low: 0.4, high: 0.6, verdict: "better", detectable: 0.1 };
 /** @type {ScoreboardAnswer} */
 const BOARD = {
   source: "all",
