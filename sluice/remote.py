@@ -14,6 +14,8 @@ from sluice.runtime.http_client import HttpClient, ServerAway
 from sluice.runtime.token_file import find_token
 
 DEFAULT_URL = "http://127.0.0.1:8080"
+ANSWERS_WITHIN_S = 60.0
+"""On a busy machine a change may take long, and a command that gives up would say that nobody answers."""
 
 
 def add_remote(parser: argparse.ArgumentParser, *, changes: bool = True) -> None:
@@ -38,7 +40,7 @@ class Remote:
 
     def __init__(self, url: str, token_file: Path | None) -> None:
         self._url, self._token_file = url, token_file
-        self._client = HttpClient(url, option="--url")
+        self._client = HttpClient(url, ANSWERS_WITHIN_S, option="--url")
 
     @classmethod
     def of(cls, arguments: argparse.Namespace) -> Remote:
