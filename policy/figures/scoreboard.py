@@ -219,7 +219,7 @@ def holm(probabilities: Sequence[float]) -> list[bool]:
 
 def _interval(value: float, replicates: Floats) -> tuple[float | None, float | None]:
     finite = replicates[np.isfinite(replicates)]
-    if not len(finite):
+    if not len(finite) or not math.isfinite(value):
         return None, None
     tail = (100 - CONFIDENCE_PERCENT) / 2
     ends = np.percentile(finite, [tail, 100 - tail])
