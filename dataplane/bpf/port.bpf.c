@@ -25,7 +25,7 @@
  * virtual queue, so a spin lock guards it.
  *
  * Two steps are global functions. The kernel verifies each of them once, and not again after each way that leads to
- * it, so the program loads in a fifth of the time.
+ * it, so the program loads in a quarter of the time.
  */
 #include "packet.bpf.h"
 #include <bpf/bpf_core_read.h>

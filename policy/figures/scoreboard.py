@@ -11,8 +11,9 @@ Statistics 1989, with blocks that do not overlap). The generator has a fixed see
 
 A figure is better or worse than that of another version if chance alone would hardly make such a difference. A
 scoreboard has dozens of figures, so one in twenty would seem better or worse by chance. Holm's method (Scandinavian
-Journal of Statistics 1979) makes it 5 % for any of them: the smallest p of m must be below 0.05 / m, the next below
-0.05 / (m - 1), and so on. The p of a difference is that of its bootstrap standard error, by Student's distribution.
+Journal of Statistics 1979) has a level of 5 % for all of them together: the smallest p of m must be below 0.05 / m,
+the next below 0.05 / (m - 1), and so on. The p of a difference is that of its bootstrap standard error, by Student's
+distribution. In a short run, flows depend on each other over more than a block. Then chance exceeds these 5 %.
 
 Versions with the same flows, as of a tour or of a report with the same seeds, are compared block by block: each
 replicate draws the same blocks for all of them. Between other versions, a difference may be that of their flows.
@@ -24,7 +25,6 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
-from itertools import count as steps
 from statistics import NormalDist
 from typing import Any
 
@@ -56,7 +56,7 @@ CLASSES = (*SIZE_CLASSES, "all")
 CLASS_FIGURES = ("mean_us", "p99_us", "slowdown")
 FIGURES = (*(f"{name}.{key}" for name in CLASSES for key in CLASS_FIGURES), "miss_ratio", "retransmissions")
 SIGNIFICANCE = 1 - CONFIDENCE_PERCENT / 100
-"""The probability that any figure of a scoreboard seems better or worse between equal versions."""
+"""The level of all figures of a scoreboard together."""
 POWER = 0.8
 """The probability with which a difference of the detectable size is found."""
 BETTER, WORSE, NOT_SURE = "better", "worse", "not sure"
@@ -193,17 +193,23 @@ class Comparison:
         """Return the least change that would be found with the probability POWER, as a share of the other's figure."""
         if math.isnan(self.error) or not self.other:
             return None
-        normal = NormalDist().inv_cdf(1 - SIGNIFICANCE / 2 / figures)
-        bar = next(t / 100 for t in steps() if _normal(t / 100) >= normal) + NormalDist().inv_cdf(POWER)
+        bar = _student(NormalDist().inv_cdf(1 - SIGNIFICANCE / 2 / figures)) + NormalDist().inv_cdf(POWER)
         return bar * self.error / abs(self.other)
 
 
+_FREEDOM = BLOCKS - 1
+_FACTOR = (8 * _FREEDOM + 1) / (8 * _FREEDOM + 3)
+
+
 def _normal(t: float) -> float:
-    """Return the value of the normal distribution that is as rare as this one of Student's, with BLOCKS - 1 degrees
-    of freedom (Wallace, "Bounds on normal approximations to Student's and the chi-square distributions", Annals of
-    Mathematical Statistics 1959)."""
-    freedom = BLOCKS - 1
-    return math.sqrt(freedom * math.log1p(t * t / freedom)) * (8 * freedom + 1) / (8 * freedom + 3)
+    """Return the value of the normal distribution that is as rare as this one of Student's (Wallace, "Bounds on normal
+    approximations to Student's and the chi-square distributions", Annals of Mathematical Statistics 1959)."""
+    return _FACTOR * math.sqrt(_FREEDOM * math.log1p(t * t / _FREEDOM))
+
+
+def _student(normal: float) -> float:
+    """The inverse of `_normal`."""
+    return math.sqrt(_FREEDOM * math.expm1((normal / _FACTOR) ** 2 / _FREEDOM))
 
 
 def holm(probabilities: Sequence[float]) -> list[bool]:

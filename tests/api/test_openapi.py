@@ -23,8 +23,8 @@ from tests.web.synthetic import Network, fill
 
 TOKEN = "the-token"
 LARGE = ("policy", "policy/preview", "network", "network/check")
+# To cover every key of these documents takes long, so only `make fuzz` does it.
 LONG = ("policy", "runs")
-"""To cover every key of these documents takes long, so only `make fuzz` does it; and of what agents send."""
 FROM_AGENTS = ("flows", "agents/{name}")
 RANDOM = os.environ.get("SLUICE_EXAMPLES") == "random"
 EXAMPLES = 40 if RANDOM else 4

@@ -179,8 +179,10 @@ OF_OPERATORS = ("policy", "network", "token", "enrol", "revoke", "agents", "top"
 
 
 def test_the_commands_of_operators_work_without_the_package_of_agents() -> None:
-    """As where the controller and the web process are installed alone."""
+    """As where the controller and the web process are installed alone. And they start at once: without the web
+    framework and the store."""
     absent = [f"sluice.{room}" for room in (*packages.ROOMS["agent"], "simulator")]
+    absent += ["flask", "pydantic", "sqlalchemy", "tornado"]
     modules = ", ".join(f"sluice.commands.{name}" for name in OF_OPERATORS)
     code = f"import sys; sys.modules.update(dict.fromkeys({absent})); import {modules}"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
