@@ -47,10 +47,25 @@ def on_first_end(end: Callable[[signal.Signals], object]) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
         if number == signal.SIGHUP:
             _leave_terminal()
+        _asked.append(signal.Signals(number))
         end(signal.Signals(number))
 
     for number in end_signals():
         signal.signal(number, first)
+
+
+_asked: list[signal.Signals] = []
+"""The signal of `on_first_end`, once it has come."""
+
+
+def end_if_asked() -> None:
+    """Raise KeyboardInterrupt if `on_first_end` has seen a signal, in a loop that must not miss it.
+
+    A library may swallow the exception that the signal has raised. pyarrow does so while it imports pandas before its
+    first array.
+    """
+    for number in _asked:
+        raise KeyboardInterrupt(number.name)
 
 
 def _leave_terminal() -> None:

@@ -77,6 +77,7 @@ class Simulation:
         rng = np.random.default_rng(self.scenario.seed)
         batches = scheduled_batches(self.scenario, self.topology, rng)
         clock = _Clock(self.scenario, adapts=self._loop.adapts)
+        self._loop.report_start()
         while True:
             more_from_ps = self._top_up(batches, clock)
             until_ps = min(clock.next_ps, more_from_ps)
@@ -188,11 +189,15 @@ class PolicyLoop:
         for row, port in enumerate(topology.ports):
             if start[row] != policy.thresholds:
                 fabric.set_queue_of(layout.port[port.id], queue_map(policy, start[row]))
-            moved(ThresholdsMoved(0.0, port.id, self._adaptation.thresholds(row), 0))
 
     @property
     def adapts(self) -> bool:
         return self._policy.definition.threshold_rule.adapts
+
+    def report_start(self) -> None:
+        """Report each port's first thresholds."""
+        for row, port in enumerate(self._ports):
+            self._moved(ThresholdsMoved(0.0, port.id, self._adaptation.thresholds(row), 0))
 
     def adjust(self, now_ps: int) -> None:
         """Adjust all thresholds by the counters that a controller would read by OpenFlow."""

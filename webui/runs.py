@@ -115,7 +115,7 @@ class ReportQuery(Model):
 CALL_S = 60.0
 REPORT_S = 150.0
 RESTART_S = 5.0
-END_S = 30.0
+END_S = 70.0
 """The manager's longest end: its runs write their bundles, and the testbed stops its processes."""
 
 

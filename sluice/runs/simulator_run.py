@@ -21,6 +21,7 @@ from sluice.policy.workload.flows import Workload
 from sluice.runs import bundle
 from sluice.runs.files import Resolved
 from sluice.runs.progress import Progress, Report, RunningFigures, flow_count
+from sluice.runtime.lifecycle import end_if_asked
 from sluice.simulator.division import Division
 from sluice.simulator.taps import OUTCOMES, PHASES, SimulationProgress, Taps, ThresholdsMoved
 
@@ -102,48 +103,49 @@ def run_on_simulator(
     run_id = f"{scenario.name}-{scenario.seed}"
     size_scale = scenario.workload.scale if isinstance(scenario.workload, Workload) else 1.0
     total = flow_count(scenario)
+    labels: dict[int, str] = {}
+    timeouts, figures = 0, RunningFigures()
+
+    def add_flows(columns: Mapping[str, Any]) -> None:
+        nonlocal timeouts
+        timeouts += int(columns["timeouts"].sum())
+        count, policy = len(columns["number"]), scenario.policy
+        rows = flow_rows(
+            columns,
+            topology,
+            run_id,
+            size_scale=size_scale,
+            schemes=np.full(count, policy.scheme),
+            controls=np.full(count, policy.definition.congestion_control),
+        )
+        writer.add_flows(rows)
+        figures.add(bundle.row_figures(rows))
+
+    def add_thresholds(moved: ThresholdsMoved) -> None:
+        row = {
+            "at": moved.at_s,
+            "port": moved.port,
+            "policy_version": 1,
+            "thresholds_bytes": list(moved.thresholds_bytes),
+            "flows": moved.flows,
+        }
+        writer.add_thresholds([row])
+
+    def report_flows(progress: SimulationProgress) -> None:
+        """The time left follows from how fast flows have ended so far."""
+        report(Progress(progress.ended, total, progress.ended, total, figures))
+        end_if_asked()
+
+    taps = Taps(
+        flows=add_flows,
+        thresholds=add_thresholds,
+        senders=lambda at_s, columns: writer.add_samples(_sample_rows(at_s, columns, run_id, labels)),
+        report=report_flows,
+    )
+    simulation = Simulation(scenario, topology, taps, labels, division)
     with bundle.BundleWriter(
         out, scenario=document, policies=[bundle.policy_row(1, scenario.policy)]
     ) as writer:
-        labels: dict[int, str] = {}
-        timeouts, figures = 0, RunningFigures()
-
-        def add_flows(columns: Mapping[str, Any]) -> None:
-            nonlocal timeouts
-            timeouts += int(columns["timeouts"].sum())
-            count, policy = len(columns["number"]), scenario.policy
-            rows = flow_rows(
-                columns,
-                topology,
-                run_id,
-                size_scale=size_scale,
-                schemes=np.full(count, policy.scheme),
-                controls=np.full(count, policy.definition.congestion_control),
-            )
-            writer.add_flows(rows)
-            figures.add(bundle.row_figures(rows))
-
-        def add_thresholds(moved: ThresholdsMoved) -> None:
-            row = {
-                "at": moved.at_s,
-                "port": moved.port,
-                "policy_version": 1,
-                "thresholds_bytes": list(moved.thresholds_bytes),
-                "flows": moved.flows,
-            }
-            writer.add_thresholds([row])
-
-        def report_flows(progress: SimulationProgress) -> None:
-            """The time left follows from how fast flows have ended so far."""
-            report(Progress(progress.ended, total, progress.ended, total, figures))
-
-        taps = Taps(
-            flows=add_flows,
-            thresholds=add_thresholds,
-            senders=lambda at_s, columns: writer.add_samples(_sample_rows(at_s, columns, run_id, labels)),
-            report=report_flows,
-        )
-        simulation = Simulation(scenario, topology, taps, labels, division)
         interruption = ""
         try:
             simulation.run()

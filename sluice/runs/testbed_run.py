@@ -26,6 +26,7 @@ from sluice.runs.progress import Progress, Report, RunningFigures
 from sluice.runs.services import WebSettings
 from sluice.runs.stack import START_LEAD_S, Stack
 from sluice.runs.validity import RunWatch
+from sluice.runtime.lifecycle import end_if_asked
 from sluice.store import observed
 from sluice.store.flows import numbered_pages
 from sluice.topologies.testbed import Testbed
@@ -143,6 +144,7 @@ def follow(stack: Stack, flows: list[ScheduledFlow], start_at: float, report: Re
             recorded = stack.recorded() + stack.recorded(BACKGROUND)
         elapsed_s = time.monotonic() - begin_s
         report(Progress(elapsed_s, last_s, recorded, len(flows), figures.now()))
+        end_if_asked()
         if recorded >= len(flows) or elapsed_s > last_s + stack.scenario.grace_s:
             return
         time.sleep(CHECK_S)

@@ -65,6 +65,20 @@ def test_an_interrupted_run_has_a_bundle_that_says_interrupted(
     assert not is_complete(out, json.loads((out / "scenario.json").read_text()))
 
 
+def test_a_signal_that_a_library_swallows_ends_the_run(tmp_path: Path) -> None:
+    """pyarrow imports pandas before its first array, and swallows what a signal raises meanwhile."""
+    (tmp_path / "long.toml").write_text(SCENARIO)
+    (tmp_path / "pandas.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGTERM)\n")
+    out = tmp_path / "out"
+    argv = [sys.executable, "-m", "sluice", "run", str(tmp_path / "long.toml"), "--on", "simulator", "--yes"]
+    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    ended = subprocess.run(
+        [*argv, "--out", str(out)], env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True
+    )
+    assert ended.returncode == 130, ended.stderr
+    assert json.loads((out / "meta.json").read_text())["interrupted"] is True
+
+
 PAGE = DOCS / "how-to" / "plugins.md"
 
 pytestmark = [pytest.mark.sim, pytest.mark.slow]
