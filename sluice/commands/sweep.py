@@ -2,6 +2,7 @@
 """`sluice sweep`: every combination of schemes, loads and seeds."""
 
 import argparse
+import sys
 from functools import partial
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from sluice.runs.files import read_document, setting
 from sluice.runs.prediction import check_length, predicted_total_s
 from sluice.sweep import table
 from sluice.sweep.cluster import DEFAULT_JOB_MINUTES, Cluster
-from sluice.sweep.points import check_point, is_finished, points, predicted_works
+from sluice.sweep.points import DEFAULT_SEEDS, check_point, is_finished, points, predicted_works
 from sluice.sweep.run import check_start, run_points
 from sluice.sweep.table import print_outcome, sweep_display
 
@@ -36,7 +37,12 @@ def parser() -> argparse.ArgumentParser:
     )
     options.completed(chosen, options.schemes)
     parser.add_argument("--loads", nargs="+", type=float, help="loads of the host links, 0 to 1")
-    parser.add_argument("--seeds", nargs="+", type=options.seed, help="seeds; each is one run")
+    parser.add_argument(
+        "--seeds",
+        nargs="+",
+        type=options.seed,
+        help="seeds; each is one run (default: five on the simulator if all runs together are short, otherwise one)",
+    )
     options.add_plugin(parser)
     options.add_settings(parser)
     parser.add_argument(
@@ -74,8 +80,12 @@ def execute(arguments: argparse.Namespace) -> int:
         loads=arguments.loads,
         seeds=arguments.seeds,
         settings=dict(setting(text) for text in arguments.settings),
+        on=arguments.on,
         check=partial(check_point, on=arguments.on),
     )
+    seeds = sorted({point.seed for point in wanted})
+    if arguments.seeds is None and len(seeds) == DEFAULT_SEEDS:
+        print(f"seeds {seeds[0]} to {seeds[-1]}; --seeds chooses others", file=sys.stderr)
     if arguments.cluster and arguments.profile:
         raise SluiceError("give either --cluster or --profile")
     if arguments.profile and not Path(arguments.profile).is_dir():

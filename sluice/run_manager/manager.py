@@ -107,6 +107,7 @@ def plan(document: Any, simulations: int = 1) -> Plan:
         seeds=request.seeds,
         settings=changes,
         most=MOST_POINTS,
+        on=request.on,
         check=partial(_checked, on=request.on),
     )
     works = list(predicted_works(wanted, request.on).values())

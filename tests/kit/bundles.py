@@ -240,6 +240,8 @@ load = 0.5
 flows = {flows}
 [deadlines]
 share = 0.3
+[sweep]
+seeds = [1]
 """
 
 

@@ -27,6 +27,7 @@ from sluice.run_manager.manager import (
 from sluice.runs.progress import born_at
 from sluice.runtime.process import spawn as really_spawn
 from sluice.runtime.wait import wait_until
+from sluice.sweep.points import DEFAULT_SEEDS
 from tests.kit.bundles import sweep
 
 WHO = {"by": "alice", "address": "192.0.2.1"}
@@ -236,7 +237,7 @@ def test_plan__a_sweep_has_the_axes_of_the_request_or_of_the_scenario() -> None:
     fewer = plan({"on": "simulator", "text": OWN + PLANNED, "sweep": True, "seeds": [7]})
     assert [point.seed for point in fewer.points] == [7, 7]
     alone = plan({"on": "simulator", "text": OWN, "sweep": True})
-    assert len(alone.points) == 1
+    assert len(alone.points) == DEFAULT_SEEDS
     assert own.predicted_s is not None
 
 

@@ -17,12 +17,13 @@ from rich.console import Console
 
 from sluice.policy.errors import EnvironmentLacking, SluiceError
 from sluice.policy.fabrics import TESTBED
-from sluice.runs.files import read_document, scenario_from_file
+from sluice.runs.files import changed, read_document, scenario_from_file
 from sluice.sweep import points, run_points
 from sluice.sweep.cluster import Cluster, batches
 from sluice.sweep.points import POINT_LOG, Point, is_finished
 from sluice.sweep.table import figures, rows, terminal_table
 from tests.kit.bundles import bundle, document, flow
+from tests.kit.pages import DOCS
 
 SCENARIO = """
 name = "small"
@@ -86,6 +87,29 @@ def test_points__without_axes_it_is_the_scenario_itself() -> None:
     (point,) = points(document)
     assert point.name == "dctcp/load-0.4/seed-05"
     assert point.document == document
+
+
+@pytest.mark.parametrize(
+    ("changes", "given", "expected"),
+    [
+        ({}, {}, [5, 6, 7, 8, 9]),
+        ({}, {"seeds": [3]}, [3]),
+        ({}, {"on": "testbed"}, [5]),
+        ({}, {"most": 4}, [5]),
+        ({"workload.flows": 10_000_000}, {}, [5]),
+    ],
+)
+def test_points__short_ones_on_the_simulator_have_five_seeds(
+    changes: dict[str, object], given: dict[str, Any], expected: list[int]
+) -> None:
+    wanted = points(changed(tomllib.loads(SCENARIO), changes), **{"on": "simulator", **given})
+    assert [(point.seed, point.document["seed"]) for point in wanted] == [(seed, seed) for seed in expected]
+
+
+def test_points__listed_flows_without_variation_have_one_seed() -> None:
+    document = tomllib.loads((DOCS / "reference" / "example-listed-flows.toml").read_text())
+    assert len(points(document, on="simulator")) == 5
+    assert len(points(changed(document, {"workload.vary": False}), on="simulator")) == 1
 
 
 def test_points__the_scenario_says_axes_that_the_caller_does_not() -> None:
