@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -128,8 +129,12 @@ def leftovers(text: str) -> list[str]:
     return found
 
 
-def identity(path: str) -> str:
-    return str(Path(path).readlink())
+@contextmanager
+def held(*paths: str) -> Iterator[set[str]]:
+    """Yield what the kernel calls these namespaces. While they are open, it gives their numbers to no others."""
+    with ExitStack() as files:
+        numbers = [files.enter_context(Path(path).open()).fileno() for path in paths]
+        yield {str(Path(f"/proc/self/fd/{number}").readlink()) for number in numbers}
 
 
 def namespaces_in_use() -> set[str | None]:
@@ -146,14 +151,14 @@ def test_start_and_stop_again_and_again_leaves_nothing(tmp_path: Path) -> None:
     graph = topologies.build("single", hosts=2)
     for round_ in range(2):
         bed = Testbed.start(graph, tmp_path / "bed", controller=None)
-        spaces = {identity(bed.netns), *(identity(bed.host_netns(h.name)) for h in graph.hosts)}
-        assert len(spaces) == 3
-        install(bed)
-        bed.exec("h1", ["ping", "-c", "1", "-W", "2", "10.0.0.2"])
-        bed.stop()
-        bed.stop()
-        assert leftovers(str(tmp_path)) == [], round_
-        assert not spaces & namespaces_in_use()
+        with held(bed.netns, *(bed.host_netns(host.name) for host in graph.hosts)) as spaces:
+            assert len(spaces) == 3
+            install(bed)
+            bed.exec("h1", ["ping", "-c", "1", "-W", "2", "10.0.0.2"])
+            bed.stop()
+            bed.stop()
+            assert leftovers(str(tmp_path)) == [], round_
+            assert not spaces & namespaces_in_use()
     assert interfaces_of_testbeds() == []
 
 
@@ -179,13 +184,13 @@ def test_the_starter_killed__nothing_is_left(tmp_path: Path) -> None:
     assert starter.stdout is not None
     paths = starter.stdout.readline().split()
     assert len(paths) == 3
-    spaces = {identity(path) for path in paths}
-    wait_until(lambda: in_namespaces(spaces, "sleep 1234") == 2, "both sleepers are in their namespaces")
-    os.kill(starter.pid, signal.SIGKILL)
-    starter.wait()
-    starter.stdout.close()
-    wait_until(lambda: leftovers(str(run_dir)) == [], "the testbed's processes are gone")
-    wait_until(lambda: not spaces & namespaces_in_use(), "the testbed's namespaces are gone")
+    with held(*paths) as spaces:
+        wait_until(lambda: in_namespaces(spaces, "sleep 1234") == 2, "both sleepers are in their namespaces")
+        os.kill(starter.pid, signal.SIGKILL)
+        starter.wait()
+        starter.stdout.close()
+        wait_until(lambda: leftovers(str(run_dir)) == [], "the testbed's processes are gone")
+        wait_until(lambda: not spaces & namespaces_in_use(), "the testbed's namespaces are gone")
     assert interfaces_of_testbeds() == []
     assert list(temporary.iterdir()) == []
 
