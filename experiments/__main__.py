@@ -48,6 +48,7 @@ EXPERIMENTS: Mapping[str, str] = {
     "sluice_shift": "papers.sluice.shift",
     "sluice_conditions": "papers.sluice.conditions",
     "agreement": "checks.agreement",
+    "itself": "checks.itself",
     "ns2_check": "checks.ns2",
     "ns3_check": "checks.ns3.run",
     "ns3_speed": "checks.ns3.run:SPEED",

@@ -86,8 +86,8 @@ _DESCRIPTION = (
 _EXAMPLES = """examples:
   sluice doctor                                        check and measure this machine
   sluice demo --duration 60                            the live demonstration, for a minute
-  sluice run paper-mix --on testbed --out results/mix  one scenario; its results in a folder
-  sluice run my.toml --on simulator --out results/sim  the same on the simulator; no root needed
+  sluice run my.toml --out results/sim                 one scenario on the simulator; its results in a folder
+  sluice run paper-mix --on testbed --out results/mix  on real switches and real TCP; needs root
   sluice sweep my.toml --schemes dctcp pias --loads 0.5 0.8 --seeds 1 2 3 --out results/sweep
   sluice compare results/sweep --baseline dctcp        one HTML page: tables, distributions, FCT against load
   sluice top                                           show what is running, in the terminal

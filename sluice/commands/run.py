@@ -19,7 +19,7 @@ def parser() -> argparse.ArgumentParser:
     parser, at_least_one = options.command_parser("run"), options.at_least_one
     options.add_scenario(parser)
     parser.add_argument(
-        "--on", choices=FABRICS, default=TESTBED, help="where to run it (default: %(default)s)"
+        "--on", choices=FABRICS, default=SIMULATOR, help="where to run it (default: %(default)s)"
     )
     options.add_plugin(parser)
     options.add_settings(parser)
@@ -50,7 +50,7 @@ def execute(arguments: argparse.Namespace) -> int:
     run_scenario = runner(arguments.on)
     keeping = {"store": arguments.store, "event_log": arguments.event_log}
     if arguments.on == SIMULATOR and any(keeping.values()):
-        raise SluiceError("a simulated run has no store and no events: omit --store and --event-log")
+        raise SluiceError("a simulated run has no store and no events: omit --store and --event-log, or run it --on testbed")
     check_length(predicted_s(resolved, arguments.on), arguments.yes)
     more = keeping if arguments.on == TESTBED else {"division": _division(resolved)}
     names = {"name": scenario.name, "scheme": scenario.policy.scheme, "on": arguments.on}

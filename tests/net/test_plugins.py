@@ -21,9 +21,13 @@ HOSTS, ONE_EACH = (
 def test_the_page_on_the_testbed(tmp_path: Path) -> None:
     for block in of_order(PAGE, "save"):
         (tmp_path / block.argument).write_text(block.text.replace(HOSTS, ONE_EACH))
-    words = ["run", "mine.toml", "--plugin", "my_scheme.py", "--flows", "20", "--out", "out"]
+    words = ["run", "mine.toml", "--on", "testbed", "--plugin", "my_scheme.py", "--out", "out"]
     done = subprocess.run(
-        [sys.executable, "-m", "sluice", *words], cwd=tmp_path, capture_output=True, text=True, timeout=300
+        [sys.executable, "-m", "sluice", *words, "--flows", "20"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=300,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     summary = json.loads((tmp_path / "out" / "summary.json").read_text())
