@@ -214,7 +214,7 @@ log = logging.getLogger(__name__)
 Identity = tuple[int, int]
 
 _DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-_PRIMARY = 0xFF
+PRIMARY = 0xFF
 """SQLite's primary result code is the lowest byte of the extended one."""
 
 
@@ -224,7 +224,7 @@ class FileGone(sqlite3.OperationalError):
 
 def is_damage(error: BaseException | None) -> bool:
     """Return whether SQLite has found that the file is no store or is damaged."""
-    return isinstance(error, sqlite3.Error) and getattr(error, "sqlite_errorcode", 0) & _PRIMARY in _DAMAGE
+    return isinstance(error, sqlite3.Error) and getattr(error, "sqlite_errorcode", 0) & PRIMARY in _DAMAGE
 
 
 def copy_of(path: Path) -> Path:
