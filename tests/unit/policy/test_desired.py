@@ -229,7 +229,7 @@ def test_marking__the_edge_and_the_core() -> None:
     policy = Policy.from_document({"scheme": "pias", "mark_at": "20pkt", "mark_at_core": "80pkt"})
     behaviour = policy.port_behaviour
     assert behaviour.marking(edge=True) == policy.port_marking == PortMarking(30_000, 360_000)
-    assert behaviour.marking(edge=False) == policy.core_marking == PortMarking(120_000, 360_000)
+    assert behaviour.marking(edge=False) == PortMarking(120_000, 360_000)
 
 
 def test_port_behaviour__flow_queues_and_shares() -> None:

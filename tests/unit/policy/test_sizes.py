@@ -113,7 +113,6 @@ def test_mix__of_tables() -> None:
     drawn, of = mix.at(np.random.default_rng(1).random(400_000))
     means = mean_by_part(mix, lambda size: size)
     assert means == pytest.approx(np.bincount(of, drawn) / len(drawn), rel=0.01)
-    assert mix.mean_bytes == pytest.approx(0.5 * 50 + 0.25 * 1500 + 0.25 * 7)
 
 
 @given(

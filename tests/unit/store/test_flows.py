@@ -33,7 +33,7 @@ def test_add_flows__at_least_once_delivery_is_kept_exactly_once(engine: Engine) 
     assert add_flows(engine, []) == 0
     assert flow_store.count_flows(engine) == 3
     assert [f.id for f in all_flows(engine)] == ["a", "b", "c"]
-    assert [f.id for f in flow_store.recent_flows(engine, limit=2)] == ["c", "b"]
+    assert [f.id for f in flow_store.recent_flows(engine, 0.0, limit=2)] == ["c", "b"]
 
 
 def test_numbered_pages__together_are_all_flows_after_a_record(engine: Engine) -> None:
