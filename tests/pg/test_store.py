@@ -6,7 +6,6 @@ The store's other tests, tests/unit/store, run on both stores.
 
 from __future__ import annotations
 
-import threading
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 
@@ -113,14 +112,6 @@ def test_open_store__a_server_that_is_away_is_an_operational_error(postgres: Pos
         open_store(f"postgresql+psycopg://sluice@/nothing?host={postgres.folder}&port=5433")
 
 
-def test_several_processes_may_open_an_empty_one_at_once(database: str) -> None:
-    with ThreadPoolExecutor(4) as pool:
-        engines = list(pool.map(open_store, [database] * 4))
-    for engine in engines:
-        assert count_flows(engine) == 0
-        engine.dispose()
-
-
 OLD_FLOWS = """
 CREATE TABLE flows (
     sequence SERIAL NOT NULL, id VARCHAR NOT NULL, src VARCHAR NOT NULL, dst VARCHAR NOT NULL, bytes BIGINT NOT NULL,
@@ -145,24 +136,3 @@ def test_a_store_of_an_earlier_version_keeps_its_flows_and_takes_new_ones(databa
     assert add_flows(engines[0], [FlowRecord.from_document(watched), kept]) == 1
     for engine in (bare, *engines):
         engine.dispose()
-
-
-def test_a_reader_never_waits_for_a_writer(engine: Engine) -> None:
-    """Readers see nothing of a batch until it is written, and no reader waits for it."""
-    writing, done = threading.Event(), threading.Event()
-
-    def hold() -> None:
-        with engine.begin() as connection:
-            connection.execute(text("INSERT INTO totals VALUES ('x', '[]', '', 1)"))
-            writing.set()
-            done.wait(PATIENCE_S)
-
-    thread = threading.Thread(target=hold)
-    thread.start()
-    try:
-        assert writing.wait(PATIENCE_S)
-        assert "x" not in all_totals(engine)
-    finally:
-        done.set()
-        thread.join()
-    assert all_totals(engine)["x"][0].value == 1

@@ -242,14 +242,6 @@ def test_adjust__a_port_that_is_held_stays_and_goes_on_from_what_it_has_seen() -
     assert port.adjusted() == (10_000,)
 
 
-def test_adjust__the_same_question_has_the_same_answer() -> None:
-    port = Port(policy(thresholds=["1KB", "2KB", "3KB", "4KB", "5KB"]))
-    first = port.carries(counted(WEB_SEARCH.at(np.random.default_rng(2).random(300))[0].astype(int)))
-    assert first is not None
-    assert port.adjusted() is None
-    assert port.thresholds == first
-
-
 # A host that forges FINs, or opens tiny connections, at one port of a switch with three honest senders.
 
 

@@ -76,6 +76,12 @@ def ports(*names: str, rate_bps: int = 10 * GBIT, down: str = "") -> tuple[descr
     return tuple(description.SeenPort(i, name, rate_bps, name != down) for i, name in enumerate(names, 1))
 
 
+def seen_rack1(**ports_of_rack1: Any) -> description.Sightings:
+    """The same with other states of the first switch's ports."""
+    rack1 = description.SeenSwitch(0xA1, "br-1", ports("web1", "up1", "gw", **ports_of_rack1))
+    return seen(switches={**seen().switches, 0xA1: rack1})
+
+
 def realised(sightings: description.Sightings, document: dict[str, Any] | None = None) -> Realisation:
     return realise(description.read_network(document or two_racks()), sightings)
 
@@ -219,19 +225,14 @@ def test_realise__a_switch_that_forwards_by_itself_is_as_described() -> None:
     ]
 
 
-def test_realise__a_port_that_does_not_exist() -> None:
-    document = two_racks()
-    port_of(document, 0, 0)["name"] = "wbe1"
-    network = realised(seen(), document)
-    assert errors(network)["port-missing"] == (
-        "rack1:wbe1: the switch has no port of this name; its ports: gw, up1, web1"
-    )
-
-
 def test_realise__a_host_behind_a_port_with_a_wrong_name_is_still_reached() -> None:
     document = two_racks()
     port_of(document, 0, 0)["name"] = "wbe1"
-    topology = realised(seen(hosts={WEB: description.SeenHost(WEB, (0xA1, 1))}), document).topology
+    network = realised(seen(hosts={WEB: description.SeenHost(WEB, (0xA1, 1))}), document)
+    assert errors(network)["port-missing"] == (
+        "rack1:wbe1: the switch has no port of this name; its ports: gw, up1, web1"
+    )
+    topology = network.topology
     assert topology.edge_port("web1").name == "web1"
     assert [p.id for p in topology.next_ports("rack2", "web1")] == ["rack2:2"]
     assert 1 in topology.spanning_tree_ports()["rack1"]
@@ -245,11 +246,7 @@ def test_realise__a_switch_of_others_keeps_its_other_ports() -> None:
 
 
 def test_realise__an_uplink_that_is_down() -> None:
-    down = {
-        **seen().switches,
-        0xA1: description.SeenSwitch(0xA1, "br-1", ports("web1", "up1", "gw", down="gw")),
-    }
-    network = realised(seen(switches=down))
+    network = realised(seen_rack1(down="gw"))
     assert errors(network)["uplink-down"].startswith("rack1:gw: the uplink is down; check its cable")
     assert network.topology.next_ports("rack1", "db1"), "everything else works"
 
@@ -331,11 +328,7 @@ def test_an_agent_with_the_name_of_another_host() -> None:
 
 
 def test_realise__an_unplugged_link_carries_nothing() -> None:
-    down = {
-        **seen().switches,
-        0xA1: description.SeenSwitch(0xA1, "br-1", ports("web1", "up1", "gw", down="up1")),
-    }
-    network = realised(seen(switches=down))
+    network = realised(seen_rack1(down="up1"))
     assert errors(network) == {"link-down": "rack1:up1: the link to rack2:up2 is down"}
     assert network.topology.next_ports("rack1", "db1") == ()
     assert network.topology.next_ports("rack2", "web1") == ()
@@ -356,11 +349,7 @@ def test_realise__a_host_at_another_port_than_described() -> None:
 
 
 def test_realise__a_rate_above_the_ports_speed() -> None:
-    slow = {
-        **seen().switches,
-        0xA1: description.SeenSwitch(0xA1, "br-1", ports("web1", "up1", "gw", rate_bps=GBIT)),
-    }
-    network = realised(seen(switches=slow))
+    network = realised(seen_rack1(rate_bps=GBIT))
     assert "the description says 10 Gb/s, but the port runs at 1 Gb/s" in errors(network)["rate"]
 
 

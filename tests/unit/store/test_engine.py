@@ -73,15 +73,6 @@ def test_open_store__a_bad_url_names_what_to_write(url: str) -> None:
         open_store(url)
 
 
-def test_put_policy__versions_count_up_and_none_is_used_twice(engine: Engine) -> None:
-    assert desired.current_version(engine) == 0
-    assert desired.current_policy(engine) is None
-    assert [put_policy(engine, TCP, "a"), put_policy(engine, PIAS, "b")] == [1, 2]
-    assert desired.current_version(engine) == 2
-    assert known(desired.current_policy(engine)).policy == PIAS
-    assert [v.author for v in desired.policy_history(engine)] == ["b", "a"]
-
-
 def test_progress__the_newest_version_and_when_it_was_applied(engine: Engine) -> None:
     assert desired.progress(engine) == desired.Progress(0, None)
     old = put_policy(engine, TCP, "a")
@@ -196,28 +187,11 @@ CREATE TABLE flows (
     met BOOLEAN, retransmissions BIGINT NOT NULL, congestion_control VARCHAR NOT NULL, scheme VARCHAR NOT NULL,
     status VARCHAR NOT NULL, reason VARCHAR NOT NULL, received_at FLOAT NOT NULL, PRIMARY KEY (sequence), UNIQUE (id)
 );
+INSERT INTO flows VALUES (7, 'run/1', 'h1', 'h2', 10000, 'small', 1e9, 2000.0, 1000.0, NULL, NULL, 3, 'cubic', 'tcp',
+    'finished', '', 1e9);
 CREATE INDEX flows_by_reception ON flows (received_at);
 CREATE TABLE capture_files (id VARCHAR NOT NULL, pcap BLOB NOT NULL, kept_s FLOAT NOT NULL, PRIMARY KEY (id));
 """
-ROW = (
-    7,
-    "run/1",
-    "h1",
-    "h2",
-    10_000,
-    "small",
-    1e9,
-    2000.0,
-    1000.0,
-    None,
-    None,
-    3,
-    "cubic",
-    "tcp",
-    "finished",
-    "",
-    1e9,
-)
 
 
 @pytest.fixture
@@ -226,7 +200,6 @@ def old(tmp_path: Path) -> Path:
     path = tmp_path / "store.db"
     with sqlite3.connect(path) as connection:
         connection.executescript(OLD_FLOWS)
-        connection.execute(f"INSERT INTO flows VALUES ({','.join('?' * len(ROW))})", ROW)
     return path
 
 

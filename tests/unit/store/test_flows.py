@@ -133,32 +133,6 @@ def ids(page: FlowPage) -> list[str]:
     return [row["id"] for row in page.rows]
 
 
-def test_find_flows__pages_follow_each_other_and_the_last_one_says_so(engine: Engine) -> None:
-    add_flows(engine, [flow(f"f{i}") for i in range(4)])
-    first = find_flows(engine, {}, limit=2)
-    assert ids(first) == ["f3", "f2"]
-    assert first.next is not None
-    second = find_flows(engine, {"src": "h1"}, first.next, limit=2)
-    assert (ids(second), second.next) == (["f1", "f0"], None)
-    assert ids(find_flows(engine, {"src": "h2"})) == []
-
-
-def test_find_flows__a_host_is_either_end(engine: Engine) -> None:
-    assert find_flows(engine, {}) == FlowPage([], None, None)
-    add_flows(
-        engine,
-        [
-            flow("from", src="h1", dst="h2", label="shuffle"),
-            flow("to", src="h3", dst="h1"),
-            flow("past", src="h3", dst="h2", label="shuffle"),
-        ],
-    )
-    assert ids(find_flows(engine, {"host": "h1"})) == ["to", "from"]
-    assert ids(find_flows(engine, {"host": "h1", "label": "shuffle"})) == ["from"]
-    assert ids(find_flows(engine, {"label": "other"})) == []
-    assert ids(find_flows(engine, {"dst": "h1"})) == ["to"]
-
-
 def test_find_flows__a_page_looks_at_so_many_records_only(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
