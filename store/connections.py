@@ -227,11 +227,6 @@ def is_damage(error: BaseException | None) -> bool:
     return isinstance(error, sqlite3.Error) and getattr(error, "sqlite_errorcode", 0) & PRIMARY in _DAMAGE
 
 
-def copy_of(path: Path) -> Path:
-    """Return where the copy of a damaged store is kept."""
-    return path.with_name(f"{path.name}.damaged")
-
-
 def watch(engine: Engine, path: Path, *, create: bool) -> None:
     """Refuse connections to another file than the first one. Without `create`, the file must exist.
 
@@ -264,7 +259,7 @@ def watch(engine: Engine, path: Path, *, create: bool) -> None:
 
 def keep_aside(path: Path) -> None:
     """Copy a damaged store, with what belongs to it, unless there is a copy or no room for one."""
-    copy = copy_of(path)
+    copy = path.with_name(f"{path.name}.damaged")
     try:
         if copy.exists() or shutil.disk_usage(path.parent).free < 2 * path.stat().st_size:
             return

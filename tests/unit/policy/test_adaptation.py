@@ -15,18 +15,15 @@ from sluice.policy.schema.desired import Policy
 from sluice.policy.thresholds.adaptation import Adaptation, PortCounters, percentile_edges
 from sluice.policy.thresholds.online import delay_terms
 from sluice.policy.thresholds.static import known_delays
-from sluice.policy.workload.sizes import Mix, MixPart, SizeCdf, Sizes
+from sluice.policy.workload.sizes import Mix, MixPart, Sizes
+from sluice.runs.files import load_cdf
 from tests.kit.controller import counted, nothing, plus
 from tests.kit.flows import mean_slowdown
 
 MS = 1_000_000
 RATE_BPS = 10**9
 
-WEB_SEARCH = SizeCdf(
-    "web-search",
-    tuple(1460.0 * p for p in (6, 13, 19, 33, 53, 133, 667, 1333, 3333, 6667, 20000)),
-    (0.15, 0.2, 0.3, 0.4, 0.53, 0.6, 0.7, 0.8, 0.9, 0.97, 1.0),
-)
+WEB_SEARCH = load_cdf("web-search")
 
 
 def policy(scheme: str = "sluice", **fields: Any) -> Policy:

@@ -18,11 +18,8 @@ from sluice.policy.network.graph import (
     HOST_GROUPS,
     TRUNKS,
     Host,
-    Port,
     Topology,
-    host,
     ingress_groups,
-    switch,
 )
 from sluice.policy.network.realised import Realisation, realise
 from sluice.policy.schema.desired import Policy, check_ports, port_warnings
@@ -409,17 +406,10 @@ def test_a_description_without_switches_is_refused(document: dict[str, Any]) -> 
         description.read_network(document)
 
 
-RATE = 100_000_000
-
-
 @pytest.fixture
 def two_leaves() -> Topology:
     """Return h1 - s1 = (s3, s4) = s2 - h2: two leaves, two spines."""
-    links = [("s1", 2, "s3", 1), ("s1", 3, "s4", 1), ("s2", 2, "s3", 2), ("s2", 3, "s4", 2)]
-    ports = [Port("s1", 1, "h1", 0, RATE, edge=True), Port("s2", 1, "h2", 0, RATE, edge=True)]
-    for a, a_port, b, b_port in links:
-        ports += [Port(a, a_port, b, b_port, RATE), Port(b, b_port, a, a_port, RATE)]
-    return Topology("leaf-spine", (host(1), host(2)), tuple(switch(i) for i in range(1, 5)), tuple(ports))
+    return leaf_spine(hosts_per_leaf=1)
 
 
 def test_one_path__ends_at_the_host(two_leaves: Topology) -> None:
