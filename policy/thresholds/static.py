@@ -128,6 +128,11 @@ class Traffic:
     name: str = "the workload"
     """Whose traffic this is, for people."""
 
+    def model(self, policy: Policy) -> DelayModel:
+        """Return the delay model of a port with this traffic under the policy."""
+        levels = len(policy.thresholds) + 1
+        return known_delays(self.sizes, self.load, levels, self.scale, *threshold_limits(policy))
+
 
 def solved(
     document: Mapping[str, Any],
