@@ -22,7 +22,7 @@ from sluice.policy.network.graph import (
     ingress_groups,
 )
 from sluice.policy.network.realised import Realisation, realise
-from sluice.policy.schema.desired import Policy, check_ports, port_warnings
+from sluice.policy.schema.desired import Policy, check_ports
 from tests.kit.networks import leaf_spine
 
 GBIT = 10**9
@@ -471,17 +471,6 @@ PORTS = ("s1:1", "s1:2", "s2:1")
 
 def policy(**document: object) -> Policy:
     return Policy.from_document({"scheme": "mlfq-adaptive", **document})
-
-
-def test_a_name_without_port_is_named_with_its_key() -> None:
-    names = [{"ports": ["*", "s1:*", "s2:1"], "freeze": True}]
-    assert port_warnings(policy(overrides=names, acts_at=["s1:1", "s2:*"]), PORTS) == []
-    assert port_warnings(policy(acts_at=["x:1"]), ()) == [], "no network is known yet"
-    overrides = [{"ports": ["s1:1"], "freeze": True}, {"ports": ["s1:1", "s3:*"], "freeze": True}]
-    (override, acts_at) = port_warnings(policy(overrides=overrides, acts_at=["s1:7"]), PORTS)
-    assert override.startswith('overrides[1].ports: the network has no port "s3:*"')
-    assert "its ports are s1:1, s1:2, s2:1. " in override
-    assert acts_at.startswith('acts_at: the network has no port "s1:7" (did you mean s1:')
 
 
 def test_check_ports__a_name_that_the_policy_before_has_may_stay() -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from sluice.policy.errors import FieldError
 from sluice.policy.workload.flows import parse_trace
-from sluice.policy.workload.listed_flows import ExplicitFlow, ExplicitWorkload, FlowTable
+from sluice.policy.workload.listed_flows import ExplicitWorkload, FlowTable
 from sluice.policy.workload.sizes import (
     Mix,
     MixPart,
@@ -170,17 +170,6 @@ def workload(columns: str, *rows: Sequence[Any], most: int | None = None) -> Exp
     names = columns.split(",")
     placed = [(f"line {i}", dict(zip(names, row, strict=True))) for i, row in enumerate(rows, start=2)]
     return FlowTable("x.csv", names, placed).workload(most)
-
-
-def test_values_have_units_as_in_a_scenario() -> None:
-    found = workload(
-        "time,src,dst,bytes,deadline", ["0s", "h1", "h3", "20KB", "5ms"], ["120us", "h2", "h3", "1MB", ""]
-    )
-    assert found.flows == (
-        ExplicitFlow("h1", "h3", 0.0, 20_000, deadline_us=5000.0),
-        ExplicitFlow("h2", "h3", 0.00012, 1_000_000),
-    )
-    assert [flow.size_known for flow in found.flows] == [True, False]
 
 
 @pytest.mark.parametrize(
