@@ -412,30 +412,6 @@ def two_leaves() -> Topology:
     return leaf_spine(hosts_per_leaf=1)
 
 
-def test_one_path__ends_at_the_host(two_leaves: Topology) -> None:
-    assert [p.id for p in two_leaves.one_path("h1", "h2")] == ["s1:2", "s3:2", "s2:1"]
-
-
-def test_spanning_tree__connects_all_without_a_loop(two_leaves: Topology) -> None:
-    tree = two_leaves.spanning_tree_ports()
-    between_switches = [
-        (name, n)
-        for name, ports in tree.items()
-        for n in ports
-        if not two_leaves.port_by_id[f"{name}:{n}"].edge
-    ]
-    assert len(between_switches) == 2 * (len(two_leaves.switches) - 1)
-    assert all(set(tree[port.switch]) >= {port.number} for port in two_leaves.ports if port.edge)
-
-
-def test_paths_avoid_links_that_are_down(two_leaves: Topology) -> None:
-    down = ("s1:2", "s3:1")
-    ports = tuple(replace(port, up=port.id not in down) for port in two_leaves.ports)
-    network = replace(two_leaves, ports=ports)
-    assert [p.id for p in network.next_ports("s1", "h2")] == ["s1:3"]
-    assert 2 not in network.spanning_tree_ports()["s1"]
-
-
 def test_next_ports__none_without_a_path(two_leaves: Topology) -> None:
     cut = replace(two_leaves, ports=tuple(replace(port, up=port.edge) for port in two_leaves.ports))
     assert cut.next_ports("s1", "h2") == ()
