@@ -11,7 +11,7 @@ Text of others becomes one line before it is a part of a log, an event, or a mes
 """
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from difflib import get_close_matches
 
 MAX_SHOWN_CHARACTERS = 80
@@ -37,6 +37,13 @@ class FieldError(SluiceError):
 def unknown_key(where: str, key: str, allowed: Sequence[str]) -> FieldError:
     """The error for an unknown key. `where`: its full path; `allowed`: the keys that are allowed there."""
     return FieldError(where, f"is not a key here{guess(key, allowed)}; allowed keys: {', '.join(allowed)}")
+
+
+def refuse_unknown(document: Iterable[object], allowed: Sequence[str], prefix: str = "") -> None:
+    """Raise FieldError for the first key that is not allowed. `prefix`: the path of the document, up to a dot."""
+    for key in document:
+        if key not in allowed:
+            raise unknown_key(f"{prefix}{key}", str(key), allowed)
 
 
 def shortened(value: object) -> str:

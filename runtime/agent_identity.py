@@ -25,8 +25,9 @@ from cryptography import x509
 from sluice.policy.errors import EnvironmentLacking, FieldError, SluiceError
 from sluice.policy.wire.access import Holder, Token
 from sluice.runtime import certificates
-from sluice.runtime.certificates import client_context, fingerprint, signing_request, write_private
+from sluice.runtime.certificates import client_context, fingerprint, signing_request
 from sluice.runtime.http_client import HttpClient, ServerAway, is_tls
+from sluice.runtime.token_file import write_private
 
 log = logging.getLogger(__name__)
 

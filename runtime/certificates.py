@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the web process and the agents must agree on about certificates, and the files that hold keys.
+"""What the web process and the agents must agree on about certificates.
 
 A certificate's subject holds the agent's name (CN) and its kind (OU). The web process has the name SERVER_NAME in its
 certificate, whatever its address is: agents trust one authority, and this authority certifies one server.
 """
 
-import os
 import ssl
-from pathlib import Path
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -72,18 +70,6 @@ def signing_request(key: Key, holder: Holder) -> bytes:
     """Return a request, in PEM, that the authority sign a certificate for this key."""
     request = x509.CertificateSigningRequestBuilder().subject_name(subject(holder))
     return request.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
-
-
-def write_private(path: Path, content: bytes) -> None:
-    """Replace a file in one step by one that only its owner can read."""
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
-    part.unlink(missing_ok=True)
-    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(content)
-        os.fsync(file.fileno())
-    part.replace(path)
 
 
 def client_context() -> ssl.SSLContext:

@@ -53,7 +53,6 @@ def spawn(
     log_file: Path | None = None,
     env: Mapping[str, str] | None = None,
     stdin: int | IO[bytes] | None = subprocess.DEVNULL,
-    pass_fds: Sequence[int] = (),
 ) -> subprocess.Popen[bytes]:
     """Start a process in its own session, so that Ctrl-C reaches only the parent, which then stops it in order.
 
@@ -71,7 +70,6 @@ def spawn(
             env={**_DEFAULTS, **os.environ, **(env or {})},
             start_new_session=True,
             preexec_fn=obey_parent,
-            pass_fds=pass_fds,
         )
         _spawned.add(process)
         return process

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the web process and the commands find the token with which it starts."""
+"""Where the web process and the commands find the token with which it starts, and files for their owner alone."""
 
 import os
 import secrets
@@ -46,17 +46,20 @@ def find_token(token_file: Path | None, *, make: bool = False) -> tuple[str, str
             raise EnvironmentLacking(
                 f"there is no token at {path}: give the web process's own with --token-file or in ${TOKEN_VARIABLE}"
             )
-        write_token(path, secrets.token_urlsafe(24))
+        write_private(path, f"{secrets.token_urlsafe(24)}\n".encode())
     return read_token(path), str(path)
 
 
-def write_token(path: Path, token: str) -> None:
-    """Write a token into a file that only its owner can read."""
+def write_private(path: Path, content: bytes) -> None:
+    """Replace a file in one step by one that only its owner can read."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        os.fchmod(file.fileno(), 0o600)
-        file.write(token + "\n")
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    part.unlink(missing_ok=True)
+    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+        os.fsync(file.fileno())
+    part.replace(path)
 
 
 def read_token(path: Path) -> str:

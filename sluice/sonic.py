@@ -36,9 +36,8 @@ from sluice.policy.schema.desired import Policy, queue_map
 from sluice.policy.schemes import Marking
 from sluice.policy.schemes.classes import ClassPlan, best_of_plan, class_plan, coarse_map
 from sluice.policy.schemes.ports import MarkBy, PortMarking, last_mark_bytes
-from sluice.policy.thresholds.online import DelayModel, threshold_limits
-from sluice.policy.thresholds.static import known_delays
-from sluice.policy.workload.sizes import SizeCdf, Sizes
+from sluice.policy.thresholds.static import Traffic
+from sluice.policy.workload.sizes import SizeCdf
 from sluice.remote import Remote
 
 Tables = dict[str, dict[str, dict[str, str]]]
@@ -172,21 +171,6 @@ _MOST_PAGES = 20
 _POINTS = 200
 
 
-@dataclass(frozen=True)
-class Traffic:
-    """One kind of traffic at one load of a port."""
-
-    name: str
-    sizes: Sizes
-    load: float
-    scale: float = 1.0
-
-    def model(self, policy: Policy) -> DelayModel:
-        """The delay model of a port with this traffic under the policy."""
-        levels = len(policy.thresholds) + 1
-        return known_delays(self.sizes, self.load, levels, self.scale, *threshold_limits(policy))
-
-
 def reported_flows(remote: Remote) -> list[tuple[str, int]]:
     """Return receiver and size in bytes of the newest 20,000 flows that host agents have reported."""
     flows: list[tuple[str, int]] = []
@@ -224,7 +208,8 @@ class Running:
         ranks = np.linspace(0, 1, min(_POINTS, len(sizes)))
         points = np.quantile(np.asarray(sizes, float), ranks)
         distribution = SizeCdf("reported", tuple(points.tolist()), tuple(ranks.tolist()))
-        return Traffic(f"{len(sizes)} reported flows{f' to {to}' if to else ''}", distribution, load)
+        name = f"{len(sizes)} reported flows{f' to {to}' if to else ''}"
+        return Traffic(distribution, load, name=name)
 
 
 @dataclass(frozen=True)

@@ -16,16 +16,15 @@ Marks say which rows the store had at a reading, by their numbers. So the age of
 import threading
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 from sqlalchemy import Connection, Engine, Row, delete, func, select, update
 
+from sluice.runtime.identity import boot
 from sluice.store.connections import first, insert_for, one_after_another, put_row, reading
 from sluice.store.schema import AGED, marks, store_clock
 
-_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _READ_AGAIN_S = 10.0
 STEP_S = 60.0
 """A wall clock that departs this much from the store's clock between two readings has stepped."""
@@ -58,11 +57,6 @@ _lock = threading.Lock()
 def boottime_s() -> float:
     """Return CLOCK_BOOTTIME in seconds: monotonic, and it counts a suspended machine."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
-
-
-def boot() -> str:
-    """Return the identity of this machine's boot."""
-    return _BOOT_ID.read_text().strip()
 
 
 def start(connection: Connection) -> None:

@@ -214,7 +214,7 @@ log = logging.getLogger(__name__)
 Identity = tuple[int, int]
 
 _DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-_PRIMARY = 0xFF
+PRIMARY = 0xFF
 """SQLite's primary result code is the lowest byte of the extended one."""
 
 
@@ -224,12 +224,7 @@ class FileGone(sqlite3.OperationalError):
 
 def is_damage(error: BaseException | None) -> bool:
     """Return whether SQLite has found that the file is no store or is damaged."""
-    return isinstance(error, sqlite3.Error) and getattr(error, "sqlite_errorcode", 0) & _PRIMARY in _DAMAGE
-
-
-def copy_of(path: Path) -> Path:
-    """Return where the copy of a damaged store is kept."""
-    return path.with_name(f"{path.name}.damaged")
+    return isinstance(error, sqlite3.Error) and getattr(error, "sqlite_errorcode", 0) & PRIMARY in _DAMAGE
 
 
 def watch(engine: Engine, path: Path, *, create: bool) -> None:
@@ -264,7 +259,7 @@ def watch(engine: Engine, path: Path, *, create: bool) -> None:
 
 def keep_aside(path: Path) -> None:
     """Copy a damaged store, with what belongs to it, unless there is a copy or no room for one."""
-    copy = copy_of(path)
+    copy = path.with_name(f"{path.name}.damaged")
     try:
         if copy.exists() or shutil.disk_usage(path.parent).free < 2 * path.stat().st_size:
             return

@@ -10,7 +10,7 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, SQLAlchemyError
 
 from sluice.store.ages import advance
-from sluice.store.connections import FileGone, is_damage
+from sluice.store.connections import PRIMARY, FileGone, is_damage
 
 
 class Failure(NamedTuple):
@@ -57,8 +57,6 @@ _DELAYS = ("57014", "55P03")
 """SQLSTATE: query_canceled, lock_not_available."""
 _NO_ROOM_FOR_INDEX = sqlite3.SQLITE_IOERR_SHMSIZE
 """On a full disk, SQLite cannot make the index of its write-ahead log when the first process opens the store."""
-_PRIMARY = 0xFF
-"""SQLite's primary result code is the lowest byte of the extended one."""
 _PROBED_S = 3.0
 """How long the result of a write counts. Web workers write each second."""
 
@@ -74,7 +72,7 @@ def failure_of(error: SQLAlchemyError) -> Failure:
         return DAMAGED
     if isinstance(cause, sqlite3.Error):
         code = getattr(cause, "sqlite_errorcode", 0)
-        return DISK_FULL if code == _NO_ROOM_FOR_INDEX else _SQLITE.get(code & _PRIMARY, AWAY)
+        return DISK_FULL if code == _NO_ROOM_FOR_INDEX else _SQLITE.get(code & PRIMARY, AWAY)
     return _POSTGRESQL.get(getattr(cause, "sqlstate", None) or "", AWAY)
 
 

@@ -198,34 +198,29 @@ def _columns(engine: Engine, query: Select[Any]) -> tuple[FlowColumns, int | Non
             rows: Sequence[tuple[Any, ...]] = cursor.fetchall()
         return FlowColumns.from_rows(rows), rows[0][0] if rows else None
     with reading(engine) as connection:
-        columns = _packed(connection, query, _NUMBERS, _CODES)
+        columns = _packed(connection, query)
     numbers = columns["sequence"]
     return FlowColumns._of(columns), int(numbers[0]) if len(numbers) else None
 
 
-def _packed(
-    connection: Connection, query: Select[Any], numbers: Sequence[str], codes: Mapping[str, Mapping[Any, int]]
-) -> dict[str, NDArray[Any]]:
-    """Return columns of the query's rows, in their order.
+def _packed(connection: Connection, query: Select[Any]) -> dict[str, NDArray[Any]]:
+    """Return the columns FIGURES of the query's rows, in their order: NaN for NULL, and codes of those in _CODES.
 
     PostgreSQL packs each column into one value, and numpy reads its bytes. As rows, the 10,000 records of a second take
     Python some 20 ms, and most of it other threads cannot run.
-
-    `numbers`: columns of numbers, of which NULL becomes NaN. `codes`: other columns, each with the code of every value;
-    NULL and all other values have the code -1.
     """
     rows = query.subquery()
-    floats = [func.float8send(func.coalesce(sa.cast(rows.c[name], sa.Double), _NAN)) for name in numbers]
+    floats = [func.float8send(func.coalesce(sa.cast(rows.c[name], sa.Double), _NAN)) for name in _NUMBERS]
     small = [
         sa.cast(sa.case(code_of, value=rows.c[name], else_=-1), sa.SmallInteger)
-        for name, code_of in codes.items()
+        for name, code_of in _CODES.items()
     ]
     columns = [func.string_agg(value, _NOTHING) for value in (*floats, *map(func.int2send, small))]
     packed = connection.execute(select(*columns)).one()
-    kinds = [np.dtype(">f8")] * len(numbers) + [np.dtype(">i2")] * len(codes)
+    kinds = [np.dtype(">f8")] * len(_NUMBERS) + [np.dtype(">i2")] * len(_CODES)
     return {
         name: np.frombuffer(column or b"", kind).astype(kind.newbyteorder("="))
-        for name, column, kind in zip((*numbers, *codes), packed, kinds, strict=True)
+        for name, column, kind in zip((*_NUMBERS, *_CODES), packed, kinds, strict=True)
     }
 
 

@@ -207,11 +207,9 @@ def newest_flows(engine: Engine, received_after: float, source: str, limit: int)
         return [dict(row._mapping) for row in connection.execute(query)]
 
 
-def recent_flows(
-    engine: Engine, since: float = 0.0, limit: int = 1000, source: str = SCHEDULED
-) -> list[FlowRecord]:
-    """Return the records received after `since`, newest first."""
-    return _flow_records(engine, newest_after(select(*_COLUMNS), since, source).limit(limit))
+def recent_flows(engine: Engine, since: float, limit: int) -> list[FlowRecord]:
+    """Return the records of scheduled flows received after `since`, newest first."""
+    return _flow_records(engine, newest_after(select(*_COLUMNS), since, SCHEDULED).limit(limit))
 
 
 def all_flows(engine: Engine, source: str = SCHEDULED, after: int = 0) -> list[FlowRecord]:

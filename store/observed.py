@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import BigInteger, Connection, Engine, Select, Table, cast, delete, desc, func, select
+from sqlalchemy import BigInteger, Engine, Select, Table, cast, delete, desc, func, select
 
 from sluice.policy.errors import FieldError
 from sluice.policy.network.description import Network, Sightings, read_network
@@ -186,13 +186,8 @@ def add_port_samples(engine: Engine, samples: Iterable[PortSample]) -> None:
 def add_event(engine: Engine, kind: str, **document: Any) -> None:
     """Store an event for operators ("switch-connected", "policy-applied", …)."""
     with engine.begin() as connection:
-        note_event(connection, kind, document)
-
-
-def note_event(connection: Connection, kind: str, document: Mapping[str, Any]) -> None:
-    """Do `add_event` in the caller's transaction."""
-    one_after_another(connection, events.name)
-    connection.execute(events.insert().values(at=time.time(), kind=kind, document=document))
+        one_after_another(connection, events.name)
+        connection.execute(events.insert().values(at=time.time(), kind=kind, document=document))
 
 
 def all_switches(engine: Engine) -> list[Mapping[str, Any]]:
@@ -304,10 +299,7 @@ def threshold_history(
     engine: Engine, since: float, ports: Sequence[str] | None = None, limit: int = 20_000
 ) -> list[ThresholdChange]:
     """Return the newest `limit` changes after `since`, oldest first."""
-    query = select(thresholds).where(thresholds.c.at > since).order_by(thresholds.c.id.desc()).limit(limit)
-    if ports:
-        query = query.where(thresholds.c.port.in_(ports))
-    return [_threshold_change(row) for row in _all(engine, query)][::-1]
+    return [_threshold_change(row) for row in _history(engine, thresholds, since, ports, limit)]
 
 
 def latest_thresholds(engine: Engine) -> dict[str, ThresholdChange]:
@@ -320,12 +312,7 @@ def port_history(
     engine: Engine, since: float, ports: Sequence[str] | None = None, limit: int = 100_000
 ) -> list[PortSample]:
     """Return the newest `limit` samples after `since`, oldest first."""
-    query = (
-        select(port_samples).where(port_samples.c.at > since).order_by(port_samples.c.id.desc()).limit(limit)
-    )
-    if ports:
-        query = query.where(port_samples.c.port.in_(ports))
-    return [_port_sample(row) for row in _all(engine, query)][::-1]
+    return [_port_sample(row) for row in _history(engine, port_samples, since, ports, limit)]
 
 
 def newest_port_samples(engine: Engine) -> list[PortSample]:
@@ -333,6 +320,15 @@ def newest_port_samples(engine: Engine) -> list[PortSample]:
     newest = newest_of_each_port(port_samples)
     query = select(port_samples).where(port_samples.c.id.in_(newest)).order_by(port_samples.c.port)
     return [_port_sample(row) for row in _all(engine, query)]
+
+
+def _history(
+    engine: Engine, table: Table, since: float, ports: Sequence[str] | None, limit: int
+) -> list[Mapping[str, Any]]:
+    query = select(table).where(table.c.at > since).order_by(table.c.id.desc()).limit(limit)
+    if ports:
+        query = query.where(table.c.port.in_(ports))
+    return _all(engine, query)[::-1]
 
 
 def newest_of_each_port(table: Table) -> Select[Any]:

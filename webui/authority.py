@@ -28,6 +28,7 @@ from cryptography.x509.oid import NameOID
 from sluice.policy.errors import EnvironmentLacking, FieldError
 from sluice.policy.wire.access import AGENT_LIFE_S, SERVER_NAME, Holder
 from sluice.runtime import certificates
+from sluice.runtime.token_file import write_private
 from sluice.store.access import Certificate
 
 WEB_LIFE_S = 90 * 86_400.0
@@ -59,7 +60,7 @@ class Authority:
             with self._alone():
                 if not self._main.exists():
                     signer = _new_authority()
-                    certificates.write_private(
+                    write_private(
                         self._main, certificates.key_pem(signer.key) + certificates.pem(signer.certificate)
                     )
         except OSError as error:
@@ -108,7 +109,7 @@ class Authority:
                 key = certificates.new_key()
                 name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, SERVER_NAME)])
                 certificate = _sign(self.signer, name, key.public_key(), WEB_LIFE_S, usage=Usage.SERVER_AUTH)
-                certificates.write_private(path, certificates.key_pem(key) + certificates.pem(certificate))
+                write_private(path, certificates.key_pem(key) + certificates.pem(certificate))
         return path
 
     def context(self) -> ssl.SSLContext:

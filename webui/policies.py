@@ -12,7 +12,7 @@ from flask import Response, jsonify, make_response
 from pydantic import Field
 from sqlalchemy import Engine
 
-from sluice.policy.errors import FieldError, unknown_key
+from sluice.policy.errors import FieldError, refuse_unknown
 from sluice.policy.fabrics import SIMULATOR, TESTBED, check_fabric
 from sluice.policy.schema import fitting
 from sluice.policy.schema.desired import Policy, check_ports, port_warnings
@@ -275,9 +275,7 @@ def put_override(path: PortPath, query: PutPolicyQuery) -> Response:
     rule = read_json(MOST_OVERRIDE_BYTES)
     if not isinstance(rule, Mapping):
         raise FieldError("override", "must be an object with thresholds, or with freeze = true")
-    for key in rule:
-        if key not in _OVERRIDE_KEYS:
-            raise unknown_key(key, key, _OVERRIDE_KEYS)
+    refuse_unknown(rule, _OVERRIDE_KEYS)
     return _change(
         caller, path.port, query.wait_s, lambda policy: fitting.overridden(policy, path.port, rule)
     )

@@ -282,11 +282,7 @@ class SeenHost:
     @property
     def name(self) -> str:
         """The name of its agent. Without an agent, a name that follows from the address."""
-        return self.agent or self.learned_name
-
-    @property
-    def learned_name(self) -> str:
-        return learned_name(self.mac)
+        return self.agent or learned_name(self.mac)
 
 
 def learned_name(mac: str) -> str:
@@ -369,7 +365,7 @@ class HostNames:
 
     def _replaced(self, name: str, mac: str) -> str:
         host = self._hosts.get(mac)
-        if host is None or not host.agent or name != host.learned_name:
+        if host is None or not host.agent or name != learned_name(mac):
             return name
         return name if host.agent in self._declared or host.agent in self._taken else host.agent
 
@@ -388,7 +384,7 @@ def discovered(seen: Sightings) -> Network:
     hosts = []
     taken = set(names.values())
     for mac, host in sorted(seen.hosts.items()):
-        name = host.name if host.name not in taken else host.learned_name
+        name = host.name if host.name not in taken else learned_name(mac)
         taken.add(name)
         hosts.append(DeclaredHost(name, mac, host.ipv4 or None, host.ipv6 or None))
     return Network(switches, unknown=str(Unknown.FLOOD), host=tuple(hosts))

@@ -94,11 +94,6 @@ class Policy(PolicyFields):
         return self.port_behaviour.marking(edge=True)
 
     @property
-    def core_marking(self) -> PortMarking:
-        """Marking and buffer of the ports between switches."""
-        return self.port_behaviour.marking(edge=False)
-
-    @property
     def port_behaviour(self) -> PortBehaviour:
         """All settings of the ports except their queue maps."""
         phantom = self.definition.marking is Marking.PHANTOM

@@ -59,7 +59,6 @@ def entry(
     help: str,
     *,
     key: str | None = None,
-    title: str = "",
     default: Any = REQUIRED,
     nullable: bool = False,
 ) -> Any:
@@ -71,7 +70,6 @@ def entry(
         "kind": kind,
         "help": help,
         "key": key,
-        "title": title,
         "default": default,
         "nullable": nullable or default is None,
     }
@@ -96,7 +94,7 @@ def _entries(cls: Any) -> tuple[Entry, ...]:
             field.metadata["key"] or field.name,
             field.metadata["kind"],
             field.metadata["help"],
-            field.metadata["title"] or titled(field.metadata["key"] or field.name),
+            titled(field.metadata["key"] or field.name),
             field.metadata["default"],
             field.metadata["nullable"],
         )
@@ -128,7 +126,10 @@ def read(cls: type[Document], document: object, where: str = "") -> Document:
     prefix = f"{where}." if where else ""
     if not isinstance(document, Mapping):
         raise FieldError(where or cls.__name__, "must be a table of keys and values")
-    refuse_unknown(cls, document, prefix)
+    by_key = _by_key(cls)  # type: ignore[arg-type]  # mypy does not know that every class can be hashed
+    if not document.keys() <= by_key.keys():
+        shown = str(next(key for key in document if key not in by_key))[:64]
+        raise unknown_key(f"{prefix}{shown}", shown, [*by_key])
     values = {}
     for field in entries(cls):
         value, place = document.get(field.key), prefix + field.key
@@ -143,22 +144,9 @@ def read(cls: type[Document], document: object, where: str = "") -> Document:
     return cls(**values)
 
 
-def refuse_unknown(cls: type, document: Mapping[str, Any], prefix: str = "") -> None:
-    """Raise FieldError if the document has an unknown key."""
-    allowed: frozenset[str] = _keys(cls)
-    if not document.keys() <= allowed:
-        key = next(key for key in document if key not in allowed)
-        shown = str(key)[:64]
-        raise unknown_key(f"{prefix}{shown}", shown, _in_order(cls))
-
-
 @cache
-def _keys(cls: Any) -> frozenset[str]:
-    return frozenset(_in_order(cls))
-
-
-def _in_order(cls: type) -> list[str]:
-    return [field.key for field in entries(cls)]
+def _by_key(cls: Any) -> dict[str, Entry]:
+    return {field.key: field for field in entries(cls)}
 
 
 def write(document: object) -> dict[str, Any]:
@@ -204,7 +192,7 @@ class TableOf(Kind):
 
     @property
     def allowed(self) -> str:
-        return f"a table with {', '.join(_in_order(self.cls))}"
+        return f"a table with {', '.join(_by_key(self.cls))}"
 
     def schema(self) -> Schema:
         return schema(self.cls)

@@ -15,7 +15,7 @@ from fnmatch import fnmatchcase
 from typing import Any, ClassVar, TypeAlias
 
 from sluice.policy.controls import Need
-from sluice.policy.errors import FieldError, unknown_key
+from sluice.policy.errors import FieldError, refuse_unknown
 from sluice.policy.schema.entries import Entry
 from sluice.policy.schema.kinds import Flag, Kind, ListOf, Number, OneOfWhole, Schema, Size, Text, Whole
 from sluice.policy.schemes import Marking, Scheme, ThresholdRule
@@ -206,9 +206,7 @@ class OverrideTable(Kind):
     def read(self, where: str, value: object) -> Override:
         if not isinstance(value, Mapping):
             raise FieldError(where, f"must be {self.allowed}")
-        for key in value:
-            if key not in _KEYS:
-                raise unknown_key(f"{where}.{key}", str(key), _KEYS)
+        refuse_unknown(value, _KEYS, f"{where}.")
         fixed, freeze = value.get("thresholds"), value.get("freeze")
         frozen = freeze is not None and Flag().read(f"{where}.freeze", freeze)
         if frozen == (fixed is not None):

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sluice.policy.errors import FieldError, unknown_key
+from sluice.policy.errors import FieldError, refuse_unknown
 from sluice.policy.schema import field_kinds as kinds
 from sluice.policy.schema.entries import Entry, titled
 from sluice.policy.schema.field_kinds import Draft, Override, PolicyEntry, policy_field
@@ -306,10 +306,7 @@ def scheme_of(document: object) -> Scheme:
     """Return the scheme of a policy document. Raises FieldError, also if the document has an unknown key."""
     if not isinstance(document, Mapping):
         raise FieldError("policy", "must be an object with at least a scheme")
-    names = [field.name for field in POLICY_FIELDS]
-    for key in document:
-        if key not in names:
-            raise unknown_key(str(key), str(key), names)
+    refuse_unknown(document, [field.name for field in POLICY_FIELDS])
     return scheme_named(document.get("scheme"))
 
 

@@ -63,8 +63,7 @@ class Whole(Kind):
     name: ClassVar[str] = "integer"
     low: int
     high: int
-    of: str = ""
-    """The unit."""
+    unit: str = ""
 
     def read(self, where: str, value: object) -> int:
         if type(value) is not int or not self.low <= value <= self.high:
@@ -74,10 +73,6 @@ class Whole(Kind):
     @property
     def allowed(self) -> str:
         return f"a whole number from {self.low} to {self.high}"
-
-    @property
-    def unit(self) -> str:
-        return self.of
 
     def schema(self) -> Schema:
         return {"type": "integer", "minimum": self.low, "maximum": self.high}
@@ -110,8 +105,7 @@ class Number(Kind):
     name: ClassVar[str] = "number"
     low: float
     high: float
-    of: str = ""
-    """The unit."""
+    unit: str = ""
     above: bool = False
     """The lower bound itself is not allowed."""
 
@@ -126,10 +120,6 @@ class Number(Kind):
     def allowed(self) -> str:
         bounds = f"above {self.low:g} and up to" if self.above else f"from {self.low:g} to"
         return f"a number {bounds} {self.high:g}"
-
-    @property
-    def unit(self) -> str:
-        return self.of
 
     def schema(self) -> Schema:
         low = "exclusiveMinimum" if self.above else "minimum"

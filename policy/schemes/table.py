@@ -381,14 +381,14 @@ _ALL = (
 SCHEMES: dict[str, Scheme] = {scheme.name: scheme for scheme in _ALL}
 
 
-def scheme_named(name: object, field: str = "scheme") -> Scheme:
+def scheme_named(name: object) -> Scheme:
     """Return the scheme of that name. Raises FieldError that lists the schemes."""
     scheme = SCHEMES.get(name) if isinstance(name, str) else None
     if name is None:
-        raise FieldError(field, f"is missing; the schemes are {', '.join(SCHEMES)}")
+        raise FieldError("scheme", f"is missing; the schemes are {', '.join(SCHEMES)}")
     if scheme is None:
         shown = shortened(name)
         raise FieldError(
-            field, f"{shown} is not a scheme{guess(name, SCHEMES)}; the schemes are {', '.join(SCHEMES)}"
+            "scheme", f"{shown} is not a scheme{guess(name, SCHEMES)}; the schemes are {', '.join(SCHEMES)}"
         )
     return scheme

@@ -30,7 +30,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from sluice.policy.errors import FieldError, shortened
 from sluice.policy.figures.metrics import wire_bytes
@@ -39,11 +38,9 @@ from sluice.policy.schema.field_kinds import MAX_THRESHOLD_BYTES
 from sluice.policy.schema.fields import demotions_of
 from sluice.policy.schemes.ports import REFERENCE_MARK_BYTES
 from sluice.policy.thresholds.online import DelayModel, delay_model, delay_terms, threshold_limits
-from sluice.policy.thresholds.port_traffic import EDGES, TYPICAL_BYTES, FlowSizes
+from sluice.policy.thresholds.port_traffic import EDGES, TYPICAL_BYTES, Floats, FlowSizes
 from sluice.policy.units import BITS_PER_BYTE, MIN_FLOW_BYTES
 from sluice.policy.workload.sizes import SizeCdf, Sizes, scaled_bytes
-
-Floats = npt.NDArray[np.float64]
 
 GRID_POINTS = 600
 SAMPLES = 2048
@@ -130,6 +127,11 @@ class Traffic:
     """Factor of all sizes."""
     name: str = "the workload"
     """Whose traffic this is, for people."""
+
+    def model(self, policy: Policy) -> DelayModel:
+        """Return the delay model of a port with this traffic under the policy."""
+        levels = len(policy.thresholds) + 1
+        return known_delays(self.sizes, self.load, levels, self.scale, *threshold_limits(policy))
 
 
 def solved(

@@ -75,8 +75,8 @@ class Token:
         return PREFIX + base64.urlsafe_b64encode(json.dumps(asdict(self)).encode()).decode().rstrip("=")
 
     @classmethod
-    def parse(cls, text: str, option: str = "--enrol") -> Token:
-        """Return the token in a text. Raises FieldError that names `option`, and never shows the text."""
+    def parse(cls, text: str) -> Token:
+        """Return the token in a text. Raises FieldError that names --enrol, and never shows the text."""
         text = text.strip()
         try:
             if not text.startswith(PREFIX) or len(text) > _MAX_CHARACTERS:
@@ -86,5 +86,5 @@ class Token:
             return read(cls, json.loads(base64.urlsafe_b64decode(encoded + padding)))
         except (ValueError, binascii.Error, FieldError):
             raise FieldError(
-                option, f"is not an enrolment token: copy all of it, from {PREFIX} on, from `sluice enrol`"
+                "--enrol", f"is not an enrolment token: copy all of it, from {PREFIX} on, from `sluice enrol`"
             ) from None

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, TypeAlias
 from sluice.policy.errors import FieldError
 from sluice.policy.figures.validity import DELAY_COUNTS, NO_DELAYS, MachineStatus
 from sluice.policy.schema import entries
-from sluice.policy.schema.desired import Policy, PortBehaviour, host_queue_map
+from sluice.policy.schema.desired import DSCPS, Policy, PortBehaviour, host_queue_map
 from sluice.policy.schema.entries import TableOf, entry, read, write
 from sluice.policy.schema.field_kinds import MAX_GROWTH, MAX_QUEUES
 from sluice.policy.schema.kinds import Choice, Flag, Line, ListOf, MapOf, Number, Text, Whole
@@ -86,7 +86,6 @@ class LinkCounters:
     )
 
 
-DSCPS = 64
 _USES = Whole(0, 2**63 - 1, "packets")
 _PORT = Whole(0, 65_535)
 _PROTOCOLS = {6: "TCP", 17: "UDP", 132: "SCTP"}

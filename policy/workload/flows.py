@@ -148,13 +148,15 @@ class FlowBatch:
         """Return flows whose programs declare at most a deadline and the size. `deadline_us` is as drawn."""
         nothing = np.full(len(start_s), np.nan)
         ideal_us = ideal.of(src, dst, size_bytes)
+        if deadlines is not None:
+            deadline_us = np.maximum(deadline_us, deadlines.slack * ideal_us)  # nan stays nan
         return cls(
             first=first,
             start_s=start_s,
             src=src.astype(np.uint16),
             dst=dst.astype(np.uint16),
             bytes=size_bytes,
-            deadline_us=deadlines.for_ideal(deadline_us, ideal_us) if deadlines else deadline_us,
+            deadline_us=deadline_us,
             size_known=size_known,
             ideal_us=ideal_us,
             elapsed_us=nothing,
@@ -193,10 +195,6 @@ class Deadlines:
         else:
             deadline_us = self.min_us + (self.max_us - self.min_us) * time.random(count)
         return np.where(given, deadline_us, np.nan)
-
-    def for_ideal(self, deadline_us: Array, ideal_us: Array) -> Array:
-        """Return the drawn deadlines (nan without one), none below `slack` times the flow's ideal FCT."""
-        return np.where(np.isnan(deadline_us), np.nan, np.maximum(deadline_us, self.slack * ideal_us))
 
 
 @dataclass(frozen=True)

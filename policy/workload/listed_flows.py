@@ -30,7 +30,7 @@ from typing import Any
 
 import numpy as np
 
-from sluice.policy.errors import FieldError, guess, shortened, unknown_key
+from sluice.policy.errors import FieldError, guess, refuse_unknown, shortened
 from sluice.policy.figures.metrics import Array, IdealTimes
 from sluice.policy.network.graph import Topology
 from sluice.policy.schema.entries import entries, entry, read
@@ -124,9 +124,7 @@ class ExplicitWorkload:
 
 def explicit_workload(table: Mapping[str, object]) -> ExplicitWorkload:
     """Read a [workload] with [[workload.flow]] tables. Raises FieldError that names the key."""
-    for key in table:
-        if key not in ("flow", "vary"):
-            raise unknown_key(f"workload.{key}", str(key), ("flow", "vary"))
+    refuse_unknown(table, ("flow", "vary"), "workload.")
     entries = table["flow"]
     if not isinstance(entries, list) or not entries:
         raise FieldError("workload.flow", "must be a list of at least one table: write [[workload.flow]]")

@@ -89,7 +89,7 @@ def make_pattern(
         raise FieldError("fabric", f"has {len(index)} host, but traffic needs at least 2: add hosts")
     to = index[workload.to] if workload.to is not None else None
     if workload.pattern == "incast":
-        return Incast(len(index), to, workload.fanin, *streams).pairs
+        return _incast(len(index), to, workload.fanin, *streams)
     source, sink = streams
     receivers: Callable[[Hosts], Hosts]
     if to is not None:
@@ -98,9 +98,8 @@ def make_pattern(
         receivers = derangement(len(index), sink).__getitem__
     else:
         receivers = partial(_others, len(index), sink)
-    return Senders(
-        [[index[name] for name in names] for names in sources], len(index), to, source, receivers
-    ).pairs
+    of_part = [[index[name] for name in names] or range(len(index)) for names in sources]
+    return _senders([[host for host in hosts if host != to] for hosts in of_part], source, receivers)
 
 
 def _others(hosts: int, sink: np.random.Generator, src: Hosts) -> Hosts:
@@ -109,57 +108,47 @@ def _others(hosts: int, sink: np.random.Generator, src: Hosts) -> Hosts:
     return other + (other >= src)
 
 
-class Senders:
-    """Senders that are independent of each other: for each part of the sizes its hosts, without the receiver `to`."""
+def _senders(
+    hosts: Sequence[Sequence[int]], rng: np.random.Generator, receivers: Callable[[Hosts], Hosts]
+) -> Pairs:
+    """Senders that are independent of each other: for each flow one of its part's hosts, with equal probability."""
+    if not all(hosts):
+        raise FieldError(
+            "workload.mix", "has a part whose only sender is the receiver: name another host in from"
+        )
+    count = np.asarray([len(part) for part in hosts])
+    table = np.zeros((len(hosts), max(count)), np.int64)
+    for row, part in zip(table, hosts, strict=True):
+        row[: len(part)] = part
 
-    def __init__(
-        self,
-        sources: Sequence[Sequence[int]],
-        hosts: int,
-        to: int | None,
-        rng: np.random.Generator,
-        receivers: Callable[[Hosts], Hosts],
-    ) -> None:
-        lists = [[h for h in (part or range(hosts)) if h != to] for part in sources]
-        if not all(lists):
-            raise FieldError(
-                "workload.mix", "has a part whose only sender is the receiver: name another host in from"
-            )
-        self._rng, self._receivers = rng, receivers
-        self._count = np.asarray([len(part) for part in lists])
-        self._table = np.zeros((len(lists), max(self._count)), np.int64)
-        for row, part in zip(self._table, lists, strict=True):
-            row[: len(part)] = part
+    def pairs(parts: Parts) -> tuple[Hosts, Hosts]:
+        place = (rng.random(len(parts)) * count[parts]).astype(np.int64)
+        src: Hosts = table[parts, place]
+        return src, receivers(src)
 
-    def pairs(self, parts: Parts) -> tuple[Hosts, Hosts]:
-        """One sender for each flow, each allowed host with equal probability, and its receiver."""
-        place = (self._rng.random(len(parts)) * self._count[parts]).astype(np.int64)
-        src: Hosts = self._table[parts, place]
-        return src, self._receivers(src)
+    return pairs
 
 
-class Incast:
+def _incast(
+    hosts: int, to: int | None, fanin: int, source: np.random.Generator, sink: np.random.Generator
+) -> Pairs:
     """Requests: `fanin` different hosts answer one receiver at the same time, so flows come in groups of `fanin`."""
+    if fanin > hosts - 1:
+        raise FieldError(
+            "workload.fanin",
+            f"must be at most {hosts - 1}, the number of hosts without the receiver, not {fanin}",
+        )
 
-    def __init__(
-        self, hosts: int, to: int | None, fanin: int, source: np.random.Generator, sink: np.random.Generator
-    ) -> None:
-        if fanin > hosts - 1:
-            raise FieldError(
-                "workload.fanin",
-                f"must be at most {hosts - 1}, the number of hosts without the receiver, not {fanin}",
-            )
-        self._hosts, self._to, self._fanin = hosts, to, fanin
-        self._source, self._sink = source, sink
-
-    def pairs(self, parts: Parts) -> tuple[Hosts, Hosts]:
-        requests = -(-len(parts) // self._fanin)
-        receiver = (self._sink.random(requests) * self._hosts).astype(np.int64)
-        if self._to is not None:
-            receiver[:] = self._to
-        others = distinct(self._source.random((requests, self._fanin)), self._hosts - 1)
+    def pairs(parts: Parts) -> tuple[Hosts, Hosts]:
+        requests = -(-len(parts) // fanin)
+        receiver = (sink.random(requests) * hosts).astype(np.int64)
+        if to is not None:
+            receiver[:] = to
+        others = distinct(source.random((requests, fanin)), hosts - 1)
         src = others + (others >= receiver[:, None])
-        return src.ravel()[: len(parts)], np.repeat(receiver, self._fanin)[: len(parts)]
+        return src.ravel()[: len(parts)], np.repeat(receiver, fanin)[: len(parts)]
+
+    return pairs
 
 
 def distinct(uniform: Uniform, below: int) -> Hosts:

@@ -12,7 +12,7 @@ from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 
-from sluice.policy.errors import FieldError, unknown_key
+from sluice.policy.errors import FieldError, refuse_unknown, unknown_key
 from sluice.policy.network.graph import Links, Topology
 from sluice.policy.schema.desired import Policy, check_ports
 from sluice.policy.schema.entries import TableOf, entries, entry, read
@@ -22,7 +22,7 @@ from sluice.policy.schema.kinds import Choice, Duration, ListOf, Number, Rate, S
 from sluice.policy.thresholds.static import Traffic
 from sluice.policy.units import HEADER_BYTES, MSS_BYTES, NS_PER_MS, NS_PER_S, NS_PER_US, US_PER_S
 from sluice.policy.wire.records import ScheduledFlow
-from sluice.policy.workload.flows import BATCH_FLOWS, FlowBatch, TraceWorkload, Workload, flows_of
+from sluice.policy.workload.flows import FlowBatch, TraceWorkload, Workload, flows_of
 from sluice.policy.workload.listed_flows import ExplicitWorkload, explicit_batches
 from sluice.policy.workload.random_flows import check_random, random_batches
 from sluice.policy.workload.sizes import Mix
@@ -379,10 +379,7 @@ def scenario_from_document(
     Without `find_path`, the scheme's defaults are those for 10 Gb/s.
     """
     top_keys = {key: value for key, value in document.items() if key not in TABLES}
-    allowed = [*(spec.key for spec in entries(ScenarioKeys)), *TABLES]
-    for key in top_keys:
-        if key not in allowed:
-            raise unknown_key(str(key), str(key), allowed)
+    refuse_unknown(top_keys, [*(spec.key for spec in entries(ScenarioKeys)), *TABLES])
     for table in ("fabric", "scheme", "workload"):
         if table not in document:
             raise FieldError(table, "is missing; a scenario needs the tables fabric, scheme and workload")
@@ -407,10 +404,8 @@ def scheduled_batches(
     topology: Topology,
     rng: np.random.Generator,
     until_s: float = math.inf,
-    batch_flows: int = BATCH_FLOWS,
 ) -> Iterator[FlowBatch]:
-    """Yield every flow of a run that starts before `until_s`, by start time, in batches of about
-    `batch_flows` at most.
+    """Yield every flow of a run that starts before `until_s`, by start time, in batches of about BATCH_FLOWS at most.
 
     The same generator state gives the same flows for every size of a batch. The call raises
     FieldError if the topology lacks hosts for the workload.
@@ -418,10 +413,8 @@ def scheduled_batches(
     check_hosts(scenario, topology.host_by_name)
     workload = scenario.workload
     if isinstance(workload, ExplicitWorkload):
-        return explicit_batches(
-            workload, topology, rng if scenario.varies_listed else None, until_s, batch_flows
-        )
-    return random_batches(workload, topology, rng, until_s, batch_flows, vary=scenario.varies_listed)
+        return explicit_batches(workload, topology, rng if scenario.varies_listed else None, until_s)
+    return random_batches(workload, topology, rng, until_s, vary=scenario.varies_listed)
 
 
 def scheduled_flows(
@@ -464,9 +457,7 @@ def _fabric(table: object) -> Fabric:
 def _policy(table: object, fabric: Fabric, workload: AnyWorkload, path: NetworkPath | None) -> Policy:
     if not isinstance(table, Mapping):
         raise FieldError("scheme", "must be a table with a name")
-    for key in table:
-        if key not in SCHEME_KEYS:
-            raise unknown_key(f"scheme.{key}", str(key), SCHEME_KEYS)
+    refuse_unknown(table, SCHEME_KEYS, "scheme.")
     document = {"buffer": fabric.buffer_bytes, **table}
     document["scheme"] = document.pop("name", None)
     try:

@@ -110,10 +110,6 @@ class Mix:
     parts: tuple[MixPart, ...]
 
     @property
-    def mean_bytes(self) -> float:
-        return sum(part.sizes.mean_bytes * part.share for part in self.parts)
-
-    @property
     def sources(self) -> tuple[tuple[str, ...], ...]:
         return tuple(part.sources for part in self.parts)
 

@@ -31,6 +31,9 @@ _FLOW_SIZE = Size(MIN_FLOW_BYTES, MAX_FLOW_BYTES)
 _PATTERN = Choice(PATTERNS)
 _FLOWS = Whole(1, 10**9)
 _SCALE = entry(Number(1e-6, 1e6), "Factor of all sizes, and of the limits of the size classes.", default=1.0)
+_SIZE_KNOWN = entry(
+    Number(0, 1), "Share of the flows without deadline whose programs declare the size.", default=0.0
+)
 
 
 @dataclass(frozen=True)
@@ -93,9 +96,7 @@ class CommonKeys:
         default=None,
     )
     scale: float = _SCALE
-    size_known: float = entry(
-        Number(0, 1), "Share of the flows without deadline whose programs declare the size.", default=0.0
-    )
+    size_known: float = _SIZE_KNOWN
 
 
 @dataclass(frozen=True)
@@ -134,9 +135,7 @@ class TraceKeys:
     to: str = entry(_HOST, "The receiver.")
     flows: int | None = entry(_FLOWS, "Only the first flows of the trace. By default all.", default=None)
     scale: float = _SCALE
-    size_known: float = entry(
-        Number(0, 1), "Share of the flows without deadline whose programs declare the size.", default=0.0
-    )
+    size_known: float = _SIZE_KNOWN
     vary: bool = VARY
 
 

@@ -229,11 +229,6 @@ FOLDER = Path("/etc/sluice")
 SettingsT = TypeVar("SettingsT")
 
 
-def no_problems(settings: Any) -> Iterable[FieldError]:
-    """The rule of a service whose settings do not depend on each other."""
-    return ()
-
-
 @dataclass(frozen=True)
 class Service(Generic[SettingsT]):
     """A service and its settings."""
@@ -247,7 +242,7 @@ class Service(Generic[SettingsT]):
     run: Callable[[SettingsT], int]
     """Serves until a signal ends it, and returns the exit code. Raises SluiceError."""
     examples: str
-    problems: Callable[[SettingsT], Iterable[FieldError]] = no_problems
+    problems: Callable[[SettingsT], Iterable[FieldError]] = lambda settings: ()
     """What is wrong with several settings together."""
     removed: Mapping[str, str] = field(default_factory=dict)
     """Key of an earlier version → what replaces it."""

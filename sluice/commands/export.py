@@ -16,6 +16,7 @@ from sluice.commands.arguments import SCENARIO_HELP, command_parser, file
 from sluice.policy.errors import FieldError, SluiceError
 from sluice.policy.schemes.classes import lost
 from sluice.policy.tags import EDGES_BYTES
+from sluice.policy.thresholds.static import Traffic
 from sluice.policy.units import format_bytes
 from sluice.policy.workload.flows import Workload
 from sluice.remote import Remote, add_remote
@@ -88,7 +89,7 @@ def execute(arguments: argparse.Namespace) -> int:
     scenario, *_ = scenario_from_file(arguments.scenario)
     traffic, workload = arguments.traffic, scenario.workload
     if not traffic and isinstance(workload, Workload) and workload.load is not None:
-        traffic = [sonic.Traffic("the scenario's workload", workload.sizes, workload.load, workload.scale)]
+        traffic = [Traffic(workload.sizes, workload.load, workload.scale, "the scenario's workload")]
     planning = sonic.planned(scenario.policy, traffic or [])
     ports = [sonic.SonicPort(name, planning.thresholds_bytes) for name in arguments.interfaces]
     tables = (sonic.adapted_tables if arguments.only_maps else sonic.config_tables)(planning.plan, ports)
@@ -174,12 +175,12 @@ def _interfaces(text: str) -> dict[str, str]:
     return places
 
 
-def _traffic(text: str) -> sonic.Traffic:
+def _traffic(text: str) -> Traffic:
     name, separator, load = text.rpartition(":")
     if not separator:
         raise argparse.ArgumentTypeError(f"write SIZES:LOAD, for example web-search:0.8, not {text!r}")
     try:
-        return sonic.Traffic(name, load_cdf(name), _load(load))
+        return Traffic(load_cdf(name), _load(load), name=name)
     except FieldError as error:
         raise argparse.ArgumentTypeError(error.problem) from None
 

@@ -12,7 +12,6 @@ from sqlalchemy import Engine
 
 from sluice.hostagent.reporter import Courier
 from sluice.hostagent.spool import Spool
-from sluice.policy.wire.records import FlowRecord
 from sluice.runtime.http_client import HttpClient, ServerAway
 from sluice.runtime.postgres import PostgresServer
 from sluice.runtime.wait import wait_until
@@ -111,10 +110,6 @@ def test_an_orderly_restart_of_the_server_skips_no_number(forgetful: PostgresSer
     assert len(parts(store)) == 2
 
 
-def record_of(number: int) -> FlowRecord:
-    return batch(1, first=number)[0]
-
-
 def test_agents_deliver_through_crashes_of_the_server__every_record_is_kept_once(
     forgetful: PostgresServer, tmp_path: Path
 ) -> None:
@@ -129,7 +124,7 @@ def test_agents_deliver_through_crashes_of_the_server__every_record_is_kept_once
         nonlocal number
         for spool in spools:
             for _ in range(5):
-                spool.append(record_of(number))
+                spool.append(batch(1, first=number)[0])
                 number += 1
         for courier in couriers:
             try:

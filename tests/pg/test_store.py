@@ -1,23 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Behaviour that only a real server shows: parallel writers, restarts, crashes, tables of an earlier version.
+"""Behaviour that only a real server shows: parallel writers, restarts, crashes.
 
 The store's other tests, tests/unit/store, run on both stores.
 """
 
 from __future__ import annotations
 
-import threading
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
-from sqlalchemy import Engine, text
+from sqlalchemy import Engine
 from sqlalchemy.exc import OperationalError
 
-from sluice.policy.wire.records import SCHEDULED, FlowRecord
+from sluice.policy.wire.records import FlowRecord
 from sluice.runtime.postgres import PostgresServer
 from sluice.runtime.wait import wait_until
-from sluice.store.engine import engine_of, open_store
+from sluice.store.engine import open_store
 from sluice.store.flow_queries import flow_columns_after
 from sluice.store.flows import add_flows, all_flows, count_flows
 from sluice.store.observed import add_event, events_after
@@ -111,58 +110,3 @@ def test_a_server_that_goes_and_comes_back_loses_and_doubles_nothing(
 def test_open_store__a_server_that_is_away_is_an_operational_error(postgres: PostgresServer) -> None:
     with pytest.raises(OperationalError):
         open_store(f"postgresql+psycopg://sluice@/nothing?host={postgres.folder}&port=5433")
-
-
-def test_several_processes_may_open_an_empty_one_at_once(database: str) -> None:
-    with ThreadPoolExecutor(4) as pool:
-        engines = list(pool.map(open_store, [database] * 4))
-    for engine in engines:
-        assert count_flows(engine) == 0
-        engine.dispose()
-
-
-OLD_FLOWS = """
-CREATE TABLE flows (
-    sequence SERIAL NOT NULL, id VARCHAR NOT NULL, src VARCHAR NOT NULL, dst VARCHAR NOT NULL, bytes BIGINT NOT NULL,
-    size_class VARCHAR NOT NULL, started_at FLOAT NOT NULL, fct_us FLOAT, ideal_us FLOAT NOT NULL, deadline_us FLOAT,
-    met BOOLEAN, retransmissions BIGINT NOT NULL, congestion_control VARCHAR NOT NULL, scheme VARCHAR NOT NULL,
-    status VARCHAR NOT NULL, reason VARCHAR NOT NULL, received_at FLOAT NOT NULL, PRIMARY KEY (sequence), UNIQUE (id)
-);
-INSERT INTO flows VALUES (DEFAULT, 'run/1', 'h1', 'h2', 10000, 'small', 1e9, 2000.0, 1000.0, NULL, NULL, 3, 'cubic',
-    'tcp', 'finished', '', 1e9)
-"""
-
-
-def test_a_store_of_an_earlier_version_keeps_its_flows_and_takes_new_ones(database: str) -> None:
-    bare = engine_of(database)
-    with bare.begin() as connection:
-        connection.execute(text(OLD_FLOWS))
-    with ThreadPoolExecutor(4) as pool:
-        engines = list(pool.map(open_store, [database] * 4))
-    (kept,) = all_flows(engines[0])
-    assert (kept.id, kept.retransmissions, kept.ideal_us, kept.source) == ("run/1", 3, 1000.0, SCHEDULED)
-    watched = record("w/1", source="watched", ideal_us=None, retransmissions=None, src_port=40_000)
-    assert add_flows(engines[0], [FlowRecord.from_document(watched), kept]) == 1
-    for engine in (bare, *engines):
-        engine.dispose()
-
-
-def test_a_reader_never_waits_for_a_writer(engine: Engine) -> None:
-    """Readers see nothing of a batch until it is written, and no reader waits for it."""
-    writing, done = threading.Event(), threading.Event()
-
-    def hold() -> None:
-        with engine.begin() as connection:
-            connection.execute(text("INSERT INTO totals VALUES ('x', '[]', '', 1)"))
-            writing.set()
-            done.wait(PATIENCE_S)
-
-    thread = threading.Thread(target=hold)
-    thread.start()
-    try:
-        assert writing.wait(PATIENCE_S)
-        assert "x" not in all_totals(engine)
-    finally:
-        done.set()
-        thread.join()
-    assert all_totals(engine)["x"][0].value == 1

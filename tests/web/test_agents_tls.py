@@ -19,10 +19,11 @@ from sluice.policy.wire.access import Holder, Token
 from sluice.policy.wire.agents import heartbeat_document
 from sluice.runs.services import service_argv
 from sluice.runtime.agent_identity import Identity, identity_for
-from sluice.runtime.certificates import load_key, pem, signing_request, write_private
+from sluice.runtime.certificates import load_key, pem, signing_request
 from sluice.runtime.command import run
 from sluice.runtime.http_client import HttpClient, ServerAway
 from sluice.runtime.process import spawn, stop
+from sluice.runtime.token_file import write_private
 from sluice.runtime.wait import wait_until
 from sluice.webui.authority import Authority
 from tests.kit.heartbeats import host_heartbeat

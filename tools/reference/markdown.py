@@ -7,7 +7,7 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from sluice.policy.schema.entries import Entry, TableOf, entries
-from sluice.policy.schema.kinds import Choice, Kind, ListOf, Text
+from sluice.policy.schema.kinds import Choice, Kind, ListOf, Quantity, Text
 
 NOTICE = "<!-- Generated from the code: `make gen` writes this page. -->"
 _PAGES = Environment(
@@ -84,7 +84,7 @@ def kind_name(kind: Kind) -> str:
     """The kind and its unit; a quantity that users write with a unit needs none."""
     item = kind.item if isinstance(kind, ListOf) else kind
     shown = "table" if kind.is_table else kind.name
-    unit = getattr(item, "of", "")
+    unit = "" if isinstance(item, Quantity) else item.unit
     return f"{shown}, {unit}" if unit else shown
 
 

@@ -15,18 +15,15 @@ from sluice.policy.schema.desired import Policy
 from sluice.policy.thresholds.adaptation import Adaptation, PortCounters, percentile_edges
 from sluice.policy.thresholds.online import delay_terms
 from sluice.policy.thresholds.static import known_delays
-from sluice.policy.workload.sizes import Mix, MixPart, SizeCdf, Sizes
+from sluice.policy.workload.sizes import Mix, MixPart, Sizes
+from sluice.runs.files import load_cdf
 from tests.kit.controller import counted, nothing, plus
 from tests.kit.flows import mean_slowdown
 
 MS = 1_000_000
 RATE_BPS = 10**9
 
-WEB_SEARCH = SizeCdf(
-    "web-search",
-    tuple(1460.0 * p for p in (6, 13, 19, 33, 53, 133, 667, 1333, 3333, 6667, 20000)),
-    (0.15, 0.2, 0.3, 0.4, 0.53, 0.6, 0.7, 0.8, 0.9, 0.97, 1.0),
-)
+WEB_SEARCH = load_cdf("web-search")
 
 
 def policy(scheme: str = "sluice", **fields: Any) -> Policy:
@@ -240,14 +237,6 @@ def test_adjust__a_port_that_is_held_stays_and_goes_on_from_what_it_has_seen() -
     assert port.thresholds == before
     port.adaptation.held[0] = False
     assert port.adjusted() == (10_000,)
-
-
-def test_adjust__the_same_question_has_the_same_answer() -> None:
-    port = Port(policy(thresholds=["1KB", "2KB", "3KB", "4KB", "5KB"]))
-    first = port.carries(counted(WEB_SEARCH.at(np.random.default_rng(2).random(300))[0].astype(int)))
-    assert first is not None
-    assert port.adjusted() is None
-    assert port.thresholds == first
 
 
 # A host that forges FINs, or opens tiny connections, at one port of a switch with three honest senders.

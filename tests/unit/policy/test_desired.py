@@ -118,17 +118,13 @@ def test_policy__starts_with_no_threshold_above_the_limit(
         ({"scheme": "dctcp", "queues": 2}, "queues"),
         ({"scheme": "pias", "queues": 3}, "thresholds"),
         ({"scheme": "pias", "queues": 3, "thresholds": [10, 10]}, "thresholds"),
-        ({"scheme": "pias", "queues": 3, "thresholds": ["1MB", "10KB"]}, "thresholds"),
         ({"scheme": "pias", "queues": 3, "thresholds": [10]}, "thresholds"),
         ({"scheme": "mlfq-adaptive", "queues": 3, "percentiles": [20, 10]}, "percentiles"),
         ({"scheme": "pias", "percentiles": [1, 2, 3, 4, 5, 6, 7]}, "percentiles"),
         ({"scheme": "tcp", "mark_at": "65pkt"}, "mark_at"),
-        ({"scheme": "tcp", "mark_min": "65pkt"}, "mark_min"),
         ({"scheme": "dctcp", "mark_max": "65pkt"}, "mark_max"),
-        ({"scheme": "hull", "mark_min": "65pkt"}, "mark_min"),
         ({"scheme": "hull", "mark_at": "360KB"}, "mark_at"),
         ({"scheme": "datcp", "mark_at": "65pkt"}, "mark_at"),
-        ({"scheme": "datcp", "mark_min": "120KB"}, "mark_max"),
         ({"scheme": "datcp", "mark_max": "80KB"}, "mark_max"),
         ({"scheme": "datcp", "buffer": "120KB"}, "mark_max"),
         ({"scheme": "pias", "untagged_queue": 8}, "untagged_queue"),
@@ -139,15 +135,11 @@ def test_policy__starts_with_no_threshold_above_the_limit(
         ({"scheme": "tcp-priority", "queues": 3}, "queues"),
         ({"scheme": "aemon", "queues": 7}, "queues"),
         ({"scheme": "aemon", "queues": 6}, "thresholds"),
-        ({"scheme": "aemon", "thresholds": [1, 2, 3, 4, 5, 6, 7]}, "thresholds"),
         ({"scheme": "karuna", "queues": 1}, "queues"),
-        ({"scheme": "karuna", "thresholds": [1, 2, 3, 4, 5, 6, 7]}, "thresholds"),
-        ({"scheme": "tcp", "mark_at_core": "250pkt"}, "mark_at_core"),
         ({"scheme": "hull", "mark_at_core": "250pkt"}, "mark_at_core"),
         ({"scheme": "fish", "shares": [0.5, 0.5]}, "shares"),
         ({"scheme": "fish", "shares": [0.3] * 8}, "shares"),
         ({"scheme": "pfabric", "shares": [1.0]}, "shares"),
-        ({"scheme": "pfabric", "flow_queues": True}, "flow_queues"),
         ({"scheme": "fish", "flow_queues": False, "sub_queues": 8}, "sub_queues"),
         ({"scheme": "pias", "release": "1ms"}, "release"),
     ],
@@ -229,7 +221,7 @@ def test_marking__the_edge_and_the_core() -> None:
     policy = Policy.from_document({"scheme": "pias", "mark_at": "20pkt", "mark_at_core": "80pkt"})
     behaviour = policy.port_behaviour
     assert behaviour.marking(edge=True) == policy.port_marking == PortMarking(30_000, 360_000)
-    assert behaviour.marking(edge=False) == policy.core_marking == PortMarking(120_000, 360_000)
+    assert behaviour.marking(edge=False) == PortMarking(120_000, 360_000)
 
 
 def test_port_behaviour__flow_queues_and_shares() -> None:
@@ -249,17 +241,13 @@ def policy(scheme: str, **fields: Any) -> Policy:
     return Policy.from_document({"scheme": scheme, **fields})
 
 
-@pytest.mark.parametrize("name", SCHEMES)
-def test_missing__the_simulator_can_do_everything(name: str) -> None:
-    assert missing(policy(name), SIMULATOR) == ()
-
-
 def test_missing__on_the_testbed_these_and_no_others() -> None:
     lacking = {name: missing(policy(name), TESTBED) for name in SCHEMES}
     assert {name: set(needs) for name, needs in lacking.items() if needs} == {
         "d3": {Need.EXPLICIT_RATES},
         "pfabric": {Need.SHORTEST_FIRST},
     }
+    assert not any(missing(policy(name), SIMULATOR) for name in SCHEMES), "the simulator can do everything"
 
 
 @pytest.mark.parametrize(

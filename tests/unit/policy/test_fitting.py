@@ -127,35 +127,10 @@ def test_fitted__fixed_thresholds_follow_the_traffic() -> None:
     assert after({"scheme": "mlfq-adaptive"}, DEMO, **around).thresholds == (100_000,)
 
 
-def test_fitted__thresholds_without_traffic_are_the_schemes_and_the_reason_says_so() -> None:
-    change = fitting.fitted(
-        {"scheme": "pias"}, fitting.Surroundings(lacking="200 flows", fits_thresholds=True)
-    )
-    assert change.policy.thresholds == SCHEMES["pias"].thresholds_bytes
-    assert change.reasons["thresholds"] == "the scheme's own, because fitting needs 200 flows"
-    with pytest.raises(FieldError, match="'optimal' needs 200 flows"):
-        fitting.fitted({"scheme": "pias", "thresholds": "optimal"}, fitting.Surroundings(lacking="200 flows"))
-
-
 def test_fitted__a_reserved_queue_that_the_scheme_lacks_is_not_kept() -> None:
     before = {**DEMO, "reserved_dscp": [60], "reserved_queue": 3}
     policy = after({"scheme": "dctcp"}, before)
     assert (policy.reserved_dscp, policy.reserved_queue) == ((60,), 0)
-
-
-def test_differences__each_with_its_reason() -> None:
-    before = Policy.from_document(DEMO)
-    around = fitting.Surroundings(
-        fitting.NetworkPath(5 * 10**6, 1e4), (before,), TRAFFIC, fits_thresholds=True
-    )
-    found = {
-        one.field: one for one in fitting.differences(before, fitting.fitted({"scheme": "pias"}, around))
-    }
-    assert not {"mark_at", "buffer", "window_ms"} & set(found)
-    assert (found["queues"].before, found["queues"].after) == (4, 8)
-    assert found["queues"].because == "the scheme's default"
-    assert found["thresholds"].because == "computed for two sizes"
-    assert found["scheme"].because == "named in the document"
 
 
 DOCUMENTS: list[dict[str, Any]] = [
@@ -202,7 +177,6 @@ def test_changed__another_scheme_leaves_the_rest_to_the_network() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"mark_att": 1}, r"mark_att: is not a key here \(did you mean mark_at\?\)"),
         ({"queues": 4}, "thresholds: must be a list of 3 values"),
         ({"mark_at": "x"}, "mark_at: .*not a quantity"),
         ({"scheme": "pais"}, r"scheme: .*did you mean pias"),
@@ -213,26 +187,12 @@ def test_changed__an_error_names_the_key(settings: dict[str, Any], message: str)
         fitting.changed(made({"scheme": "pias", "queues": 2, "thresholds": ["10KB"]}), settings)
 
 
-def test_is_list__says_which_values_are_lists() -> None:
-    policy = made({"scheme": "pias"})
-    assert [key for key in ("thresholds", "acts_at", "mark_at", "x") if fitting.is_list(key, policy)] == [
-        "thresholds",
-        "acts_at",
-    ]
-
-
 def test_frozen_and_unfrozen_are_opposites() -> None:
     before = made({"scheme": "mlfq-adaptive", "overrides": [{"ports": ["s3:*"], "freeze": True}]})
     held = after_changes(before, fitting.frozen(before, ["s1:2", "s1:3"]))
     assert held.is_frozen("s1:2")
     assert not held.is_frozen("s1:4")
     assert after_changes(held, fitting.unfrozen(held, ["s1:3", "s1:2"])) == before
-
-
-def test_unfrozen__names_the_frozen_ports() -> None:
-    policy = made({"scheme": "mlfq-adaptive", "overrides": [{"ports": ["s1:*"], "freeze": True}]})
-    with pytest.raises(FieldError, match=r"s1:2: no override freezes s1:2 by this name; frozen are s1:\*"):
-        fitting.unfrozen(policy, ["s1:2"])
 
 
 FOUR_QUEUES = {"scheme": "mlfq-adaptive", "queues": 4}

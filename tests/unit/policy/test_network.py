@@ -18,14 +18,11 @@ from sluice.policy.network.graph import (
     HOST_GROUPS,
     TRUNKS,
     Host,
-    Port,
     Topology,
-    host,
     ingress_groups,
-    switch,
 )
 from sluice.policy.network.realised import Realisation, realise
-from sluice.policy.schema.desired import Policy, check_ports, port_warnings
+from sluice.policy.schema.desired import Policy, check_ports
 from tests.kit.networks import leaf_spine
 
 GBIT = 10**9
@@ -74,6 +71,12 @@ def seen(**changes: Any) -> description.Sightings:
 
 def ports(*names: str, rate_bps: int = 10 * GBIT, down: str = "") -> tuple[description.SeenPort, ...]:
     return tuple(description.SeenPort(i, name, rate_bps, name != down) for i, name in enumerate(names, 1))
+
+
+def seen_rack1(**ports_of_rack1: Any) -> description.Sightings:
+    """The same with other states of the first switch's ports."""
+    rack1 = description.SeenSwitch(0xA1, "br-1", ports("web1", "up1", "gw", **ports_of_rack1))
+    return seen(switches={**seen().switches, 0xA1: rack1})
 
 
 def realised(sightings: description.Sightings, document: dict[str, Any] | None = None) -> Realisation:
@@ -219,19 +222,14 @@ def test_realise__a_switch_that_forwards_by_itself_is_as_described() -> None:
     ]
 
 
-def test_realise__a_port_that_does_not_exist() -> None:
-    document = two_racks()
-    port_of(document, 0, 0)["name"] = "wbe1"
-    network = realised(seen(), document)
-    assert errors(network)["port-missing"] == (
-        "rack1:wbe1: the switch has no port of this name; its ports: gw, up1, web1"
-    )
-
-
 def test_realise__a_host_behind_a_port_with_a_wrong_name_is_still_reached() -> None:
     document = two_racks()
     port_of(document, 0, 0)["name"] = "wbe1"
-    topology = realised(seen(hosts={WEB: description.SeenHost(WEB, (0xA1, 1))}), document).topology
+    network = realised(seen(hosts={WEB: description.SeenHost(WEB, (0xA1, 1))}), document)
+    assert errors(network)["port-missing"] == (
+        "rack1:wbe1: the switch has no port of this name; its ports: gw, up1, web1"
+    )
+    topology = network.topology
     assert topology.edge_port("web1").name == "web1"
     assert [p.id for p in topology.next_ports("rack2", "web1")] == ["rack2:2"]
     assert 1 in topology.spanning_tree_ports()["rack1"]
@@ -245,11 +243,7 @@ def test_realise__a_switch_of_others_keeps_its_other_ports() -> None:
 
 
 def test_realise__an_uplink_that_is_down() -> None:
-    down = {
-        **seen().switches,
-        0xA1: description.SeenSwitch(0xA1, "br-1", ports("web1", "up1", "gw", down="gw")),
-    }
-    network = realised(seen(switches=down))
+    network = realised(seen_rack1(down="gw"))
     assert errors(network)["uplink-down"].startswith("rack1:gw: the uplink is down; check its cable")
     assert network.topology.next_ports("rack1", "db1"), "everything else works"
 
@@ -331,11 +325,7 @@ def test_an_agent_with_the_name_of_another_host() -> None:
 
 
 def test_realise__an_unplugged_link_carries_nothing() -> None:
-    down = {
-        **seen().switches,
-        0xA1: description.SeenSwitch(0xA1, "br-1", ports("web1", "up1", "gw", down="up1")),
-    }
-    network = realised(seen(switches=down))
+    network = realised(seen_rack1(down="up1"))
     assert errors(network) == {"link-down": "rack1:up1: the link to rack2:up2 is down"}
     assert network.topology.next_ports("rack1", "db1") == ()
     assert network.topology.next_ports("rack2", "web1") == ()
@@ -356,11 +346,7 @@ def test_realise__a_host_at_another_port_than_described() -> None:
 
 
 def test_realise__a_rate_above_the_ports_speed() -> None:
-    slow = {
-        **seen().switches,
-        0xA1: description.SeenSwitch(0xA1, "br-1", ports("web1", "up1", "gw", rate_bps=GBIT)),
-    }
-    network = realised(seen(switches=slow))
+    network = realised(seen_rack1(rate_bps=GBIT))
     assert "the description says 10 Gb/s, but the port runs at 1 Gb/s" in errors(network)["rate"]
 
 
@@ -420,41 +406,10 @@ def test_a_description_without_switches_is_refused(document: dict[str, Any]) -> 
         description.read_network(document)
 
 
-RATE = 100_000_000
-
-
 @pytest.fixture
 def two_leaves() -> Topology:
     """Return h1 - s1 = (s3, s4) = s2 - h2: two leaves, two spines."""
-    links = [("s1", 2, "s3", 1), ("s1", 3, "s4", 1), ("s2", 2, "s3", 2), ("s2", 3, "s4", 2)]
-    ports = [Port("s1", 1, "h1", 0, RATE, edge=True), Port("s2", 1, "h2", 0, RATE, edge=True)]
-    for a, a_port, b, b_port in links:
-        ports += [Port(a, a_port, b, b_port, RATE), Port(b, b_port, a, a_port, RATE)]
-    return Topology("leaf-spine", (host(1), host(2)), tuple(switch(i) for i in range(1, 5)), tuple(ports))
-
-
-def test_one_path__ends_at_the_host(two_leaves: Topology) -> None:
-    assert [p.id for p in two_leaves.one_path("h1", "h2")] == ["s1:2", "s3:2", "s2:1"]
-
-
-def test_spanning_tree__connects_all_without_a_loop(two_leaves: Topology) -> None:
-    tree = two_leaves.spanning_tree_ports()
-    between_switches = [
-        (name, n)
-        for name, ports in tree.items()
-        for n in ports
-        if not two_leaves.port_by_id[f"{name}:{n}"].edge
-    ]
-    assert len(between_switches) == 2 * (len(two_leaves.switches) - 1)
-    assert all(set(tree[port.switch]) >= {port.number} for port in two_leaves.ports if port.edge)
-
-
-def test_paths_avoid_links_that_are_down(two_leaves: Topology) -> None:
-    down = ("s1:2", "s3:1")
-    ports = tuple(replace(port, up=port.id not in down) for port in two_leaves.ports)
-    network = replace(two_leaves, ports=ports)
-    assert [p.id for p in network.next_ports("s1", "h2")] == ["s1:3"]
-    assert 2 not in network.spanning_tree_ports()["s1"]
+    return leaf_spine(hosts_per_leaf=1)
 
 
 def test_next_ports__none_without_a_path(two_leaves: Topology) -> None:
@@ -492,17 +447,6 @@ PORTS = ("s1:1", "s1:2", "s2:1")
 
 def policy(**document: object) -> Policy:
     return Policy.from_document({"scheme": "mlfq-adaptive", **document})
-
-
-def test_a_name_without_port_is_named_with_its_key() -> None:
-    names = [{"ports": ["*", "s1:*", "s2:1"], "freeze": True}]
-    assert port_warnings(policy(overrides=names, acts_at=["s1:1", "s2:*"]), PORTS) == []
-    assert port_warnings(policy(acts_at=["x:1"]), ()) == [], "no network is known yet"
-    overrides = [{"ports": ["s1:1"], "freeze": True}, {"ports": ["s1:1", "s3:*"], "freeze": True}]
-    (override, acts_at) = port_warnings(policy(overrides=overrides, acts_at=["s1:7"]), PORTS)
-    assert override.startswith('overrides[1].ports: the network has no port "s3:*"')
-    assert "its ports are s1:1, s1:2, s2:1. " in override
-    assert acts_at.startswith('acts_at: the network has no port "s1:7" (did you mean s1:')
 
 
 def test_check_ports__a_name_that_the_policy_before_has_may_stay() -> None:

@@ -131,9 +131,6 @@ def test_scenario__a_trace() -> None:
 
 
 def test_scenario__what_only_the_simulator_needs() -> None:
-    assert read(changed()).simulator == SimulatorSettings(
-        "per-flow", 3, "linux", 1, 500_000, 1_000_000, "fabric", "real", "urgent"
-    )
     given = {
         "multipath": "per-packet",
         "duplicate_threshold": 0,

@@ -16,7 +16,7 @@ from sluice.policy import tags
 from sluice.policy.policing import urgency
 from sluice.policy.schema.desired import Policy
 from sluice.policy.schemes import SCHEMES, Marking, QueueRule, ThresholdRule
-from sluice.policy.schemes.classes import MOST_CLASSES, ClassPlan, best_of_plan, class_plan, coarse_map, lost
+from sluice.policy.schemes.classes import MOST_CLASSES, ClassPlan, best_of_plan, class_plan, lost
 from sluice.policy.thresholds.online import DelayModel, delay_terms
 from sluice.policy.thresholds.port_traffic import BUCKETS
 from sluice.policy.thresholds.static import known_delays
@@ -290,16 +290,6 @@ def test_class_plan__every_scheme_fits_into_eight_classes(scheme: str) -> None:
     assert len(plan.class_of_tag) == tags.TAG_COUNT
     assert set(plan.class_of_tag) == set(range(plan.classes))
     assert plan.classes <= MOST_CLASSES
-
-
-EDGES = st.deferred(lambda: st.sampled_from(plan_of("sluice")[0].edges_bytes))
-
-
-@given(st.lists(EDGES, min_size=5, max_size=5).map(sorted))
-def test_queue_of_class__is_the_queue_of_each_tag(thresholds: list[int]) -> None:
-    plan, _ = plan_of("sluice")
-    of_class = plan.queue_of_class(thresholds)
-    assert [of_class[one] for one in plan.class_of_tag] == list(coarse_map(plan.policy, thresholds))
 
 
 def test_snapped__a_threshold_becomes_the_nearest_edge() -> None:

@@ -22,25 +22,11 @@ from sluice.policy.thresholds.static import (
     solved,
 )
 from sluice.policy.workload.sizes import Mix, MixPart, SizeCdf, Sizes
+from sluice.runs.files import load_cdf
 from tests.kit.flows import mean_slowdown
 
 PACKET_BYTES = 1460
-
-
-def cdf(name: str, packets: Sequence[int], cumulative: tuple[float, ...]) -> SizeCdf:
-    return SizeCdf(name, tuple(float(PACKET_BYTES * p) for p in packets), cumulative)
-
-
-WEB_SEARCH = cdf(
-    "web-search",
-    (6, 6, 13, 19, 33, 53, 133, 667, 1333, 3333, 6667, 20000),
-    (0.0, 0.15, 0.2, 0.3, 0.4, 0.53, 0.6, 0.7, 0.8, 0.9, 0.97, 1.0),
-)
-DATA_MINING = cdf(
-    "data-mining",
-    (1, 1, 2, 3, 7, 267, 2107, 66667, 666667),
-    (0.0, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0),
-)
+WEB_SEARCH, DATA_MINING = load_cdf("web-search"), load_cdf("data-mining")
 MIX = Mix((MixPart(10_000, 0.8, ()), MixPart(1_000_000, 0.2, ())))
 SMOOTH = SizeCdf("smooth", (1e3, 1e6), (0.0, 1.0))
 

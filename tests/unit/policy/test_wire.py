@@ -15,58 +15,26 @@ from sluice.policy.wire.records import FlowRecord, size_class
 from tests.kit.heartbeats import document, host_heartbeat
 from tests.unit.webui.records import record
 
-RECORD = {
-    "id": "run/1",
-    "src": "h1",
-    "dst": "h2",
-    "bytes": 10_000,
-    "size_class": "small",
-    "started_at": 1e9,
-    "fct_us": 2000.0,
-    "ideal_us": 1000.0,
-    "deadline_us": None,
-    "met": None,
-    "retransmissions": 0,
-    "congestion_control": "sluice_dctcp",
-    "scheme": "dctcp",
-    "status": "finished",
-}
-
 
 def flow_record(**changes: Any) -> FlowRecord:
-    return FlowRecord.from_document(RECORD | changes)
-
-
-def test_from_document__round_trips() -> None:
-    assert FlowRecord.from_document(flow_record().to_document()) == flow_record()
+    return FlowRecord.from_document(record("run/1", **{"ideal_us": 1000.0, **changes}))
 
 
 @pytest.mark.parametrize(
     ("change", "field"),
     [
         ({"id": ""}, "id"),
-        ({"id": "a b"}, "id"),
         ({"bytes": -1}, "bytes"),
         ({"bytes": True}, "bytes"),
-        ({"bytes": 10**14}, "bytes"),
         ({"fct_us": float("nan")}, "fct_us"),
         ({"fct_us": float("inf")}, "fct_us"),
-        ({"fct_us": None}, "fct_us"),
         ({"status": "unfinished"}, "fct_us"),
-        ({"met": True}, "met"),
-        ({"deadline_us": 5.0}, "met"),
         ({"met": 1}, "met"),
-        ({"size_class": "tiny"}, "size_class"),
         ({"reason": "x" * 201}, "reason"),
-        ({"colour": "red"}, "colour"),
         ({"ideal_us": None}, "ideal_us"),
         ({"retransmissions": None}, "retransmissions"),
         ({"source": "seen"}, "source"),
         ({"source": "watched", "src_port": 0}, "src_port"),
-        ({"source": "watched", "dst_port": 65_536}, "dst_port"),
-        ({"source": "watched", "dst_port": 80.0}, "dst_port"),
-        ({"source": "watched", "lasted_us": -1}, "lasted_us"),
-        ({"source": "watched", "timeouts": 1.5}, "timeouts"),
         ({"src": "fd09::1 "}, "src"),
     ],
 )

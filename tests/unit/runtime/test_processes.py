@@ -260,11 +260,6 @@ def test_spawn__child_dies_with_a_killed_parent(tmp_path: Path) -> None:
 # ── Whether a process has ended ──────────────────────────────────────────────────────────────────
 
 
-def test_a_process_that_runs_has_not_ended() -> None:
-    assert my_identity() == my_identity()
-    assert not has_ended(my_identity())
-
-
 def test_a_killed_process_has_ended_even_before_its_parent_waits_for_it() -> None:
     code = "from sluice.runtime.identity import my_identity; print(my_identity(), flush=True); input()"
     with subprocess.Popen(

@@ -24,10 +24,6 @@ def test_run__raises_with_the_commands_output() -> None:
     assert "$ cat /no-such-file" in str(caught.value)
 
 
-def test_run__passes_input() -> None:
-    assert run(["cat"], stdin="text") == "text"
-
-
 def test_wait_until__names_the_condition() -> None:
     with pytest.raises(TimeoutError, match="the moon rises"):
         wait_until(lambda: False, "the moon rises", timeout_s=0.05)

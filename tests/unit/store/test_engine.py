@@ -12,7 +12,7 @@ from pathlib import Path
 from threading import Barrier
 
 import pytest
-from sqlalchemy import Engine, inspect
+from sqlalchemy import Engine, create_engine, inspect, text
 from sqlalchemy.exc import OperationalError
 
 from sluice.hostagent.spool import Spool
@@ -24,9 +24,9 @@ from sluice.runtime.wait import wait_until
 from sluice.store import desired, lease, observed
 from sluice.store.desired import put_policy
 from sluice.store.engine import open_store
-from sluice.store.flows import add_flows, all_flows
+from sluice.store.flows import add_flows, all_flows, last_sequence
 from sluice.store.observed import Sanction, all_sanctions, put_sanction
-from sluice.store.schema import RETIRED_TABLES, SCHEMA_VERSION, metadata, schema_versions
+from sluice.store.schema import RETIRED_TABLES, SCHEMA_VERSION, flows, metadata, schema_versions
 from tests.kit.known import known
 from tests.kit.small_disk import Device
 from tests.unit.webui.records import record
@@ -71,15 +71,6 @@ PIAS = Policy.from_document({"scheme": "pias"})
 def test_open_store__a_bad_url_names_what_to_write(url: str) -> None:
     with pytest.raises(FieldError, match=r"postgresql\+psycopg"):
         open_store(url)
-
-
-def test_put_policy__versions_count_up_and_none_is_used_twice(engine: Engine) -> None:
-    assert desired.current_version(engine) == 0
-    assert desired.current_policy(engine) is None
-    assert [put_policy(engine, TCP, "a"), put_policy(engine, PIAS, "b")] == [1, 2]
-    assert desired.current_version(engine) == 2
-    assert known(desired.current_policy(engine)).policy == PIAS
-    assert [v.author for v in desired.policy_history(engine)] == ["b", "a"]
 
 
 def test_progress__the_newest_version_and_when_it_was_applied(engine: Engine) -> None:
@@ -191,68 +182,42 @@ def test_fenced__a_transaction_of_a_former_holder_writes_nothing(leases: Engine,
 
 OLD_FLOWS = """
 CREATE TABLE flows (
-    sequence INTEGER NOT NULL, id VARCHAR NOT NULL, src VARCHAR NOT NULL, dst VARCHAR NOT NULL, bytes BIGINT NOT NULL,
+    sequence {number} NOT NULL, id VARCHAR NOT NULL, src VARCHAR NOT NULL, dst VARCHAR NOT NULL, bytes BIGINT NOT NULL,
     size_class VARCHAR NOT NULL, started_at FLOAT NOT NULL, fct_us FLOAT, ideal_us FLOAT NOT NULL, deadline_us FLOAT,
     met BOOLEAN, retransmissions BIGINT NOT NULL, congestion_control VARCHAR NOT NULL, scheme VARCHAR NOT NULL,
     status VARCHAR NOT NULL, reason VARCHAR NOT NULL, received_at FLOAT NOT NULL, PRIMARY KEY (sequence), UNIQUE (id)
 );
+INSERT INTO flows (id, src, dst, bytes, size_class, started_at, fct_us, ideal_us, retransmissions, congestion_control,
+    scheme, status, reason, received_at)
+VALUES ('run/1', 'h1', 'h2', 10000, 'small', 1e9, 2000.0, 1000.0, 3, 'cubic', 'tcp', 'finished', '', 1e9);
 CREATE INDEX flows_by_reception ON flows (received_at);
-CREATE TABLE capture_files (id VARCHAR NOT NULL, pcap BLOB NOT NULL, kept_s FLOAT NOT NULL, PRIMARY KEY (id));
+CREATE TABLE capture_files (id VARCHAR NOT NULL, kept_s FLOAT NOT NULL, PRIMARY KEY (id))
 """
-ROW = (
-    7,
-    "run/1",
-    "h1",
-    "h2",
-    10_000,
-    "small",
-    1e9,
-    2000.0,
-    1000.0,
-    None,
-    None,
-    3,
-    "cubic",
-    "tcp",
-    "finished",
-    "",
-    1e9,
-)
 
 
-@pytest.fixture
-def old(tmp_path: Path) -> Path:
-    """Return the file of a store as an earlier version made it, with one flow."""
-    path = tmp_path / "store.db"
-    with sqlite3.connect(path) as connection:
-        connection.executescript(OLD_FLOWS)
-        connection.execute(f"INSERT INTO flows VALUES ({','.join('?' * len(ROW))})", ROW)
-    return path
-
-
-def columns(path: Path) -> dict[str, bool]:
-    """Return column → whether it must not be null."""
-    with sqlite3.connect(path) as connection:
-        return {row[1]: bool(row[3]) for row in connection.execute("PRAGMA table_info(flows)")}
-
-
-def test_a_store_of_an_earlier_version_keeps_its_flows_and_takes_new_ones(old: Path, tmp_path: Path) -> None:
-    engine = open_store(f"sqlite:///{old}")
+def test_a_store_of_an_earlier_version_keeps_its_flows_and_takes_new_ones(store_url: str) -> None:
+    """Several processes may open it at once."""
+    bare = create_engine(store_url)
+    number = "SERIAL" if bare.dialect.name == "postgresql" else "INTEGER"
+    with bare.begin() as connection:
+        for statement in OLD_FLOWS.format(number=number).split(";"):
+            connection.execute(text(statement))
+    with ThreadPoolExecutor(8) as pool:
+        engines = list(pool.map(open_store, [store_url] * 8))
+    assert [len(all_flows(engine)) for engine in engines] == [1] * 8
+    engine = engines[0]
     (kept,) = all_flows(engine)
     assert (kept.id, kept.retransmissions, kept.ideal_us, kept.source) == ("run/1", 3, 1000.0, SCHEDULED)
     watched = record("w/1", source="watched", ideal_us=None, src_port=40_000, dst_port=80, lasted_us=5e6)
     assert add_flows(engine, [FlowRecord.from_document(watched), kept]) == 1
-    engine.dispose()
-    new = tmp_path / "new.db"
-    open_store(f"sqlite:///{new}").dispose()
-    assert columns(old) == columns(new)
-    with sqlite3.connect(old) as connection:
-        indexes = {row[1] for row in connection.execute("PRAGMA index_list(flows)")}
-        assert "flows_by_source" in indexes
-        assert "flows_by_reception" not in indexes
-        tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
-        assert not tables & {"flows_before", "capture_files"}
-        assert connection.execute("SELECT max(sequence) FROM flows").fetchone() == (8,)
+    assert last_sequence(engine) > 1
+    there = inspect(engine)
+    columns = {column["name"]: column["nullable"] for column in there.get_columns("flows")}
+    assert columns == {column.name: column.nullable for column in flows.columns}
+    assert {index["name"] for index in there.get_indexes("flows")} == {"flows_by_source"}
+    assert not {*there.get_table_names()} & {"flows_before", "capture_files"}
+    for each in (bare, *engines):
+        each.dispose()
 
 
 def test_a_store_without_limits_of_demoted_hosts_takes_them(tmp_path: Path) -> None:
@@ -291,14 +256,6 @@ def test_tables_of_earlier_versions_go_and_the_lease_of_controllers_that_shared_
     assert taken.generation == 10
     assert not set(RETIRED_TABLES) & set(inspect(engine).get_table_names())
     engine.dispose()
-
-
-def test_several_processes_may_open_it_at_once(old: Path) -> None:
-    with ThreadPoolExecutor(8) as pool:
-        engines = list(pool.map(open_store, [f"sqlite:///{old}"] * 8))
-    assert [len(all_flows(engine)) for engine in engines] == [1] * 8
-    for engine in engines:
-        engine.dispose()
 
 
 # ── What a power failure takes from a store and from a spool, with and without fsync ───────────
