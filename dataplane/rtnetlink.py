@@ -17,6 +17,10 @@ _HEADER = struct.Struct("=IHHII")
 """struct nlmsghdr: length, type, flags, sequence number, port."""
 TCMSG = struct.Struct("=B3xiIII")
 """struct tcmsg: family, interface, handle, parent, info."""
+_IFINFO = struct.Struct("=BxHiII")
+"""struct ifinfomsg: family, type, index, flags, mask of flags."""
+ADDRESS, MTU, GSO_MAX_SEGMENTS, GSO_MAX_BYTES = 1, 4, 40, 41
+"""Attributes of an interface."""
 KIND, OPTIONS = 1, 2
 """Attributes of a qdisc, a class or a filter. The kind ends with a zero byte."""
 _ATTRIBUTE = struct.Struct("=HH")
@@ -42,6 +46,13 @@ def dump(kind: Kind, asked: bytes) -> Iterator[bytes]:
     `asked`: the struct of a question, for example a tcmsg.
     """
     return _answers(kind + 2, _DUMP, asked)
+
+
+def interface(name: str) -> tuple[int, dict[int, bytes]]:
+    """Return the hardware type (ARPHRD_*) and the attributes of an interface. Raises OSError."""
+    asked = _IFINFO.pack(0, 0, socket.if_nametoindex(name), 0, 0)
+    (body,) = _answers(Kind.INTERFACES + 2, _ACK, asked)
+    return _IFINFO.unpack_from(body)[1], attributes(body[_IFINFO.size :])
 
 
 def make(kind: Kind, content: bytes, *, replaces: bool = False) -> None:

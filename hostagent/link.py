@@ -5,11 +5,9 @@ Without queues, the host's packets wait in one queue, whatever their tag.
 """
 
 import errno
-import fcntl
 import logging
 import os
 import socket
-import struct
 import sys
 import time
 from collections.abc import Sequence
@@ -17,9 +15,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from sluice.dataplane import link_queues
+from sluice.dataplane import link_queues, rtnetlink
 from sluice.dataplane.link_queues import CLASSES, QdiscKind, queue_counters
-from sluice.dataplane.rtnetlink import Kind, attributes, dump
+from sluice.dataplane.rtnetlink import Kind
 from sluice.policy.errors import SluiceError
 from sluice.policy.tags import BURST_BYTES, UNTAGGED
 from sluice.policy.units import BITS_PER_BYTE
@@ -29,14 +27,7 @@ from sluice.runtime.command import CommandFailed
 log = logging.getLogger(__name__)
 
 IP_AND_TCP_BYTES = 20 + 20
-_SIOCGIFHWADDR = 0x8927
 _ETHERNET = 1
-_REQUEST = struct.Struct("=16sH6s16x")
-"""struct ifreq: name, then the family and the bytes of the address."""
-_IFINFO = struct.Struct("=BxHiII")
-"""struct ifinfomsg: family, type, index, flags, mask of flags."""
-_LENGTHS = 4, 41, 40
-"""Attributes of an interface: MTU, gso_max_size, gso_max_segs."""
 _DSCPS = 64
 _ROOT = 0xFFFFFFFF
 _DEVICES = Path("/proc/thread-self/net/dev")
@@ -48,13 +39,11 @@ def mac_address(interface: str) -> str:
 
     The network knows the host by it.
     """
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
-        try:
-            answer = fcntl.ioctl(any_socket, _SIOCGIFHWADDR, _REQUEST.pack(interface.encode(), 0, bytes(6)))
-        except OSError:
-            return ""
-    _, family, address = _REQUEST.unpack(answer)
-    return str(address.hex(":")) if family == _ETHERNET else ""
+    try:
+        kind, said = rtnetlink.interface(interface)
+    except OSError:
+        return ""
+    return said[rtnetlink.ADDRESS].hex(":") if kind == _ETHERNET else ""
 
 
 def tag_burst_bytes(interface: str) -> int:
@@ -67,16 +56,12 @@ def tag_burst_bytes(interface: str) -> int:
     builds such packets itself.
     """
     try:
-        index = socket.if_nametoindex(interface)
-        interfaces = list(dump(Kind.INTERFACES, _IFINFO.pack(0, 0, 0, 0, 0)))
+        _, said = rtnetlink.interface(interface)
     except OSError as error:
         log.warning("%s: cannot read its longest packets (%s): assuming long ones", interface, error)
         return BURST_BYTES
-    said = next(body[_IFINFO.size :] for body in interfaces if _IFINFO.unpack_from(body)[2] == index)
-    mtu, size, segments = (
-        int.from_bytes(attributes(said).get(kind, b""), sys.byteorder) for kind in _LENGTHS
-    )
-    return burst_of(mtu, size, segments)
+    kinds = rtnetlink.MTU, rtnetlink.GSO_MAX_BYTES, rtnetlink.GSO_MAX_SEGMENTS
+    return burst_of(*(int.from_bytes(said.get(kind, b""), sys.byteorder) for kind in kinds))
 
 
 def burst_of(mtu_bytes: int, gso_max_bytes: int, gso_max_segments: int) -> int:
