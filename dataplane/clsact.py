@@ -12,20 +12,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Literal, NamedTuple
 
+from sluice.dataplane import rtnetlink
 from sluice.dataplane.loader import Program
-from sluice.dataplane.rtnetlink import (
-    KIND,
-    OPTIONS,
-    TCMSG,
-    Kind,
-    all_queues,
-    attributes,
-    dump,
-    make,
-    make_queue,
-    packed,
-    remove,
-)
+from sluice.dataplane.rtnetlink import TCMSG, Kind
 from sluice.policy.errors import EnvironmentLacking, SluiceError
 
 Direction = Literal["ingress", "egress"]
@@ -62,7 +51,7 @@ def attach_clsact(ifname: str, program: Program, direction: Direction = "egress"
         handle = own[0].handle if is_first else next(free for free in _HANDLES if free not in used)
         new = _Filter(_FIRST, handle, _ALL_PROTOCOLS, _label(program))
         try:
-            make(Kind.FILTERS, new.message(index, direction, program.fd), replaces=True)
+            rtnetlink.make(Kind.FILTERS, new.message(index, direction, program.fd), replaces=True)
         except OSError as error:
             if error.errno not in (errno.EINVAL, errno.EEXIST, errno.ENOENT):
                 raise
@@ -71,7 +60,7 @@ def attach_clsact(ifname: str, program: Program, direction: Direction = "egress"
                 f"move it to another one (tc filter show dev {ifname} {direction})"
             ) from error
         for each in own[is_first:]:
-            remove(Kind.FILTERS, each.message(index, direction))
+            rtnetlink.remove(Kind.FILTERS, each.message(index, direction))
 
 
 def detach_clsact(ifname: str, program: Program, direction: Direction = "egress") -> bool:
@@ -83,11 +72,11 @@ def detach_clsact(ifname: str, program: Program, direction: Direction = "egress"
     with _explained(f"detach from {ifname}"):
         own = [each for each in _filters(index, direction) if each.program == program.name]
         for each in own:
-            remove(Kind.FILTERS, each.message(index, direction))
+            rtnetlink.remove(Kind.FILTERS, each.message(index, direction))
         if not own:
             return False
         if not any(_messages(index, each) for each in _PARENT):
-            remove(Kind.QDISCS, TCMSG.pack(0, index, _CLSACT, _AT_CLSACT, 0))
+            rtnetlink.remove(Kind.QDISCS, TCMSG.pack(0, index, _CLSACT, _AT_CLSACT, 0))
         return True
 
 
@@ -163,17 +152,16 @@ def _explained(what: str) -> Iterator[None]:
 
 def _require_clsact(ifname: str, index: int) -> None:
     """Make the qdisc if it is not there."""
-    present = {
-        attributes(said)[KIND]
-        for at, handle, _, said in all_queues(Kind.QDISCS, index)
-        if (at, handle) == (index, _CLSACT)
-    }
-    if not present:
-        make_queue(Kind.QDISCS, index, _CLSACT, _AT_CLSACT, packed({KIND: b"clsact\0"}))
-    elif present != {b"clsact\0"}:
+    try:
+        rtnetlink.make_queue(
+            Kind.QDISCS, index, _CLSACT, _AT_CLSACT, rtnetlink.packed({rtnetlink.KIND: b"clsact\0"})
+        )
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # a qdisc of another kind has the place
+            raise
         raise SluiceError(
             f"{ifname} has an ingress qdisc, which leaves no room for clsact: tc qdisc del dev {ifname} ingress"
-        )
+        ) from error
 
 
 class _Filter(NamedTuple):
@@ -192,17 +180,17 @@ class _Filter(NamedTuple):
     def message(self, index: int, direction: Direction, program_fd: int | None = None) -> bytes:
         """Return the request about this BPF filter at an interface; with a program, the request to make it."""
         info = self.priority << 16 | self.protocol
-        content = {KIND: b"bpf\0"}
+        content = {rtnetlink.KIND: b"bpf\0"}
         if program_fd is not None:
             options = {_FD: _NUMBER.pack(program_fd), _NAME: self.name.encode() + b"\0"}
-            content[OPTIONS] = packed(options | {_FLAGS: _NUMBER.pack(_DIRECT_ACTION)})
-        return TCMSG.pack(0, index, self.handle, _PARENT[direction], info) + packed(content)
+            content[rtnetlink.OPTIONS] = rtnetlink.packed(options | {_FLAGS: _NUMBER.pack(_DIRECT_ACTION)})
+        return TCMSG.pack(0, index, self.handle, _PARENT[direction], info) + rtnetlink.packed(content)
 
 
 def _messages(index: int, direction: Direction) -> list[bytes]:
     """Return what the kernel says of the filters at an interface."""
     try:
-        return list(dump(Kind.FILTERS, TCMSG.pack(0, index, 0, _PARENT[direction], 0)))
+        return list(rtnetlink.dump(Kind.FILTERS, TCMSG.pack(0, index, 0, _PARENT[direction], 0)))
     except OSError as error:
         if error.errno in (errno.EINVAL, errno.ENOENT):  # no clsact there
             return []
@@ -214,9 +202,9 @@ def _filters(index: int, direction: Direction) -> list[_Filter]:
     filters = []
     for body in _messages(index, direction):
         _, _, handle, _, info = TCMSG.unpack_from(body)
-        values = attributes(body[TCMSG.size :])
-        options = values.get(OPTIONS) if values[KIND] == b"bpf\0" else None
+        values = rtnetlink.attributes(body[TCMSG.size :])
+        options = values.get(rtnetlink.OPTIONS) if values[rtnetlink.KIND] == b"bpf\0" else None
         if options is not None or handle:  # the kernel also lists the head of each priority
-            name = attributes(options).get(_NAME, b"") if options else b""
+            name = rtnetlink.attributes(options).get(_NAME, b"") if options else b""
             filters.append(_Filter(info >> 16, handle, info & 0xFFFF, name.rstrip(b"\0").decode()))
     return filters
