@@ -281,9 +281,7 @@ class SwitchState:
     def reroute(self, topology: Topology) -> None:
         """Adopt other hosts and paths. The ports of the network are the same."""
         self._topology = topology
-        rules = forwarding_rules(topology, self.name)
-        if rules != self._desired_forwarding:
-            self._desired_forwarding = rules
+        self._desired_forwarding = forwarding_rules(topology, self.name)
 
     def want(self, desired: Desired) -> None:
         """Adopt another policy.

@@ -7,55 +7,32 @@ them after this one. A second attachment replaces the program's filter in one st
 
 import errno
 import socket
-import threading
+import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
-from pyroute2 import IPRoute
-from pyroute2.netlink.exceptions import NetlinkError
-
+from sluice.dataplane import rtnetlink
 from sluice.dataplane.loader import Program
+from sluice.dataplane.rtnetlink import TCMSG, Kind
 from sluice.policy.errors import EnvironmentLacking, SluiceError
 
 Direction = Literal["ingress", "egress"]
 
-_NAMESPACE = Path("/proc/thread-self/ns/net")
-_CLSACT = 0xFFFF0000
+_CLSACT, _AT_CLSACT = 0xFFFF0000, 0xFFFFFFF1
+"""Handle and parent of the qdisc. That of ingress has the same."""
 _PARENT: dict[Direction, int] = {"ingress": 0xFFFFFFF2, "egress": 0xFFFFFFF3}
 _FIRST = 1
 """The priority before all others."""
 _HANDLES = range(0x51C0, 0x51C4)
 """Of Sluice's filters. Of two with one priority, the kernel runs the newer one first."""
-_ETH_P_ALL = 0x0003
+_ALL_PROTOCOLS = socket.htons(0x0003)
+_FD, _NAME, _FLAGS = 6, 7, 8
+"""Options of a BPF filter."""
+_NUMBER = struct.Struct("=I")
+_DIRECT_ACTION = 1
 FEW_PACKETS = 10
 """So many may pass beside the hook, for example those of a packet socket with PACKET_QDISC_BYPASS."""
-
-
-class Netlink:
-    """A connection to the kernel for many questions: each IPRoute leaves 0.6 kB in the process, even after its end.
-
-    It belongs to the thread and the network namespace of the last question.
-    """
-
-    def __init__(self) -> None:
-        self._place: tuple[int, int] | None = None
-        self._open: Any = None
-
-    def connected(self) -> Any:
-        """Return an IPRoute for the calling thread and its network namespace."""
-        place = threading.get_ident(), _NAMESPACE.stat().st_ino
-        if self._open is None or place != self._place:
-            self.close()
-            self._open, self._place = IPRoute(), place
-        return self._open
-
-    def close(self) -> None:
-        """End the connection. The next question opens it again."""
-        if self._open is not None:
-            self._open.close()
-            self._open = None
 
 
 def attach_clsact(ifname: str, program: Program, direction: Direction = "egress") -> None:
@@ -65,35 +42,25 @@ def attach_clsact(ifname: str, program: Program, direction: Direction = "egress"
     the first priority.
     """
     index = _index(ifname)
-    with _netlink(f"attach {program.name} to {ifname}") as netlink:
-        _require_clsact(netlink, ifname, index)
-        present = _filters(netlink, index, direction)
+    with _explained(f"attach {program.name} to {ifname}"):
+        _require_clsact(ifname, index)
+        present = _filters(index, direction)
         own = [each for each in present if each.program == program.name]
         is_first = bool(own) and present[0] == own[0] and own[0].priority == _FIRST
         used = {each.handle for each in present if each.priority == _FIRST}
         handle = own[0].handle if is_first else next(free for free in _HANDLES if free not in used)
+        new = _Filter(_FIRST, handle, _ALL_PROTOCOLS, _label(program))
         try:
-            netlink.tc(
-                "replace-filter",
-                "bpf",
-                index,
-                handle,
-                fd=program.fd,
-                name=_label(program),
-                parent=_PARENT[direction],
-                prio=_FIRST,
-                protocol=_ETH_P_ALL,
-                direct_action=True,
-            )
-        except NetlinkError as error:
-            if error.code not in (errno.EINVAL, errno.EEXIST, errno.ENOENT):
+            rtnetlink.make(Kind.FILTERS, new.message(index, direction, program.fd), replaces=True)
+        except OSError as error:
+            if error.errno not in (errno.EINVAL, errno.EEXIST, errno.ENOENT):
                 raise
             raise EnvironmentLacking(
                 f"{ifname} has a tc filter of another program at priority {_FIRST}, which leaves no room before it: "
                 f"move it to another one (tc filter show dev {ifname} {direction})"
             ) from error
         for each in own[is_first:]:
-            _delete(netlink, index, direction, each)
+            rtnetlink.remove(Kind.FILTERS, each.message(index, direction))
 
 
 def detach_clsact(ifname: str, program: Program, direction: Direction = "egress") -> bool:
@@ -102,25 +69,25 @@ def detach_clsact(ifname: str, program: Program, direction: Direction = "egress"
     Filters of others stay. The clsact qdisc stays if it has any, because no one else needs an empty one.
     """
     index = _index(ifname)
-    with _netlink(f"detach from {ifname}") as netlink:
-        own = [each for each in _filters(netlink, index, direction) if each.program == program.name]
+    with _explained(f"detach from {ifname}"):
+        own = [each for each in _filters(index, direction) if each.program == program.name]
         for each in own:
-            _delete(netlink, index, direction, each)
+            rtnetlink.remove(Kind.FILTERS, each.message(index, direction))
         if not own:
             return False
-        if not any(list(netlink.get_filters(index=index, parent=parent)) for parent in _PARENT.values()):
-            netlink.tc("del", "clsact", index)
+        if not any(_messages(index, each) for each in _PARENT):
+            rtnetlink.remove(Kind.QDISCS, TCMSG.pack(0, index, _CLSACT, _AT_CLSACT, 0))
         return True
 
 
-def is_attached(ifname: str, program: Program, netlink: Netlink, direction: Direction = "egress") -> bool:
+def is_attached(ifname: str, program: Program, direction: Direction = "egress") -> bool:
     """Return whether a filter runs this program of this process. False without the interface."""
     try:
         index = socket.if_nametoindex(ifname)
     except OSError:
         return False
-    with _netlink(f"list the filters of {ifname}", netlink) as connected:
-        return _label(program) in (each.name for each in _filters(connected, index, direction))
+    with _explained(f"list the filters of {ifname}"):
+        return _label(program) in (each.name for each in _filters(index, direction))
 
 
 class RunCheck:
@@ -161,7 +128,7 @@ def skipped(interface: str) -> str:
 
 
 def _label(program: Program) -> str:
-    """Return the filter's name. It contains the program's kernel id, which pyroute2 does not decode from filters."""
+    """Return the filter's name. It contains the program's kernel id, so it differs from that of another process."""
     return f"{program.name}:{program.id}"
 
 
@@ -173,31 +140,28 @@ def _index(ifname: str) -> int:
 
 
 @contextmanager
-def _netlink(what: str, kept: Netlink | None = None) -> Iterator[Any]:
-    netlink, whole = kept or Netlink(), False
+def _explained(what: str) -> Iterator[None]:
+    """Say what the kernel has refused."""
     try:
-        yield netlink.connected()
-        whole = True
-    except NetlinkError as error:
-        if error.code == errno.EPERM:
+        yield
+    except OSError as error:
+        if error.errno == errno.EPERM:
             raise EnvironmentLacking(f"{what}: this needs root; run it with sudo") from error
         raise SluiceError(f"{what}: {error}") from error
-    finally:
-        if kept is None or not whole:
-            netlink.close()
 
 
-def _require_clsact(netlink: Any, ifname: str, index: int) -> None:
+def _require_clsact(ifname: str, index: int) -> None:
+    """Make the qdisc if it is not there."""
     try:
-        netlink.tc("add", "clsact", index)
-    except NetlinkError as error:
-        if error.code != errno.EEXIST:
+        rtnetlink.make_queue(
+            Kind.QDISCS, index, _CLSACT, _AT_CLSACT, rtnetlink.packed({rtnetlink.KIND: b"clsact\0"})
+        )
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # a qdisc of another kind has the place
             raise
-        kinds = {q.get_attr("TCA_KIND") for q in netlink.get_qdiscs(index=index) if q["handle"] == _CLSACT}
-        if kinds != {"clsact"}:
-            raise SluiceError(
-                f"{ifname} has an ingress qdisc, which leaves no room for clsact: tc qdisc del dev {ifname} ingress"
-            ) from error
+        raise SluiceError(
+            f"{ifname} has an ingress qdisc, which leaves no room for clsact: tc qdisc del dev {ifname} ingress"
+        ) from error
 
 
 class _Filter(NamedTuple):
@@ -213,31 +177,34 @@ class _Filter(NamedTuple):
         """The name of Sluice's program in the filter's name."""
         return self.name.partition(":")[0]
 
+    def message(self, index: int, direction: Direction, program_fd: int | None = None) -> bytes:
+        """Return the request about this BPF filter at an interface; with a program, the request to make it."""
+        info = self.priority << 16 | self.protocol
+        content = {rtnetlink.KIND: b"bpf\0"}
+        if program_fd is not None:
+            options = {_FD: _NUMBER.pack(program_fd), _NAME: self.name.encode() + b"\0"}
+            content[rtnetlink.OPTIONS] = rtnetlink.packed(options | {_FLAGS: _NUMBER.pack(_DIRECT_ACTION)})
+        return TCMSG.pack(0, index, self.handle, _PARENT[direction], info) + rtnetlink.packed(content)
 
-def _filters(netlink: Any, index: int, direction: Direction) -> list[_Filter]:
-    """Return the filters at an interface, in the order in which the kernel runs them."""
+
+def _messages(index: int, direction: Direction) -> list[bytes]:
+    """Return what the kernel says of the filters at an interface."""
     try:
-        found = list(netlink.get_filters(index=index, parent=_PARENT[direction]))
-    except NetlinkError as error:
-        if error.code in (errno.EINVAL, errno.ENOENT):  # no clsact there
+        return list(rtnetlink.dump(Kind.FILTERS, TCMSG.pack(0, index, 0, _PARENT[direction], 0)))
+    except OSError as error:
+        if error.errno in (errno.EINVAL, errno.ENOENT):  # no clsact there
             return []
         raise
+
+
+def _filters(index: int, direction: Direction) -> list[_Filter]:
+    """Return the filters at an interface, in the order in which the kernel runs them."""
     filters = []
-    for each in found:
-        options = each.get_attr("TCA_OPTIONS") if each.get_attr("TCA_KIND") == "bpf" else None
-        if options is not None or each["handle"]:  # the kernel also lists the head of each priority
-            name = options.get_attr("TCA_BPF_NAME") if options is not None else ""
-            filters.append(_Filter(each["info"] >> 16, each["handle"], each["info"] & 0xFFFF, name or ""))
+    for body in _messages(index, direction):
+        _, _, handle, _, info = TCMSG.unpack_from(body)
+        values = rtnetlink.attributes(body[TCMSG.size :])
+        options = values.get(rtnetlink.OPTIONS) if values[rtnetlink.KIND] == b"bpf\0" else None
+        if options is not None or handle:  # the kernel also lists the head of each priority
+            name = rtnetlink.attributes(options).get(_NAME, b"") if options else b""
+            filters.append(_Filter(info >> 16, handle, info & 0xFFFF, name.rstrip(b"\0").decode()))
     return filters
-
-
-def _delete(netlink: Any, index: int, direction: Direction, one: _Filter) -> None:
-    netlink.tc(
-        "del-filter",
-        "bpf",
-        index,
-        one.handle,
-        parent=_PARENT[direction],
-        prio=one.priority,
-        protocol=socket.ntohs(one.protocol),
-    )

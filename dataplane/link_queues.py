@@ -11,11 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from pyroute2.netlink.exceptions import NetlinkError
-
-from sluice.dataplane.clsact import Netlink
 from sluice.dataplane.loader import kernel_version
-from sluice.dataplane.rtnetlink import Kind, all_queues, attributes
+from sluice.dataplane.rtnetlink import KIND, Kind, all_queues, attributes
 from sluice.policy.errors import EnvironmentLacking, SluiceError
 from sluice.runtime.command import CommandFailed, run
 
@@ -88,59 +85,46 @@ class Qdisc(NamedTuple):
     parent: int
 
 
-class LinkQueues:
-    """The queues of one interface in the current network namespace."""
+def make(interface: str, at: str, kinds: Sequence[QdiscKind] = KINDS) -> QdiscKind:
+    """Make the queues of an interface in the current network namespace, or keep those of an earlier agent. Idempotent.
 
-    def __init__(self, interface: str, at: str, kinds: Sequence[QdiscKind] = KINDS) -> None:
-        """`at`: ROOT, or a class of a qdisc that exists ("1:1")."""
-        self._interface, self._at, self._kinds = interface, at, kinds
-        self._netlink = Netlink()
+    `at`: ROOT, or a class of a qdisc that exists ("1:1"). Raises SluiceError if another qdisc is there, and
+    EnvironmentLacking if the kernel has none of the kinds.
+    """
+    where = "at its root" if at == ROOT else f"below its class {at}"
+    present = qdisc_at(_qdiscs(interface), at)
+    if present is None:
+        return _make_first(interface, at, kinds, where)
+    for kind in kinds:
+        if (present.handle, present.kind) == (_HANDLE, kind.name):
+            return kind
+    raise SluiceError(
+        f"{interface} has a qdisc of another program {where}: {present.kind} {present.handle >> 16:x}:; remove it, or"
+        " name one of its classes in queues_at"
+    )
 
-    def make(self) -> QdiscKind:
-        """Make the queues, or keep those of an earlier agent. Idempotent.
 
-        Raises SluiceError if another qdisc is there, and EnvironmentLacking if the kernel has none of the kinds.
-        """
-        present = qdisc_at(_qdiscs(self._interface, self._netlink), self._at)
-        if present is None:
-            return self._make_first()
-        for kind in self._kinds:
-            if (present.handle, present.kind) == (_HANDLE, kind.name):
-                return kind
-        raise SluiceError(
-            f"{self._interface} has a qdisc of another program {self._where}: {present.kind}"
-            f" {present.handle >> 16:x}:; remove it, or name one of its classes in queues_at"
-        )
-
-    def close(self) -> None:
-        """Release the connection to the kernel. The queues stay. Idempotent."""
-        self._netlink.close()
-
-    def _make_first(self) -> QdiscKind:
-        problems = []
-        remove(self._interface)  # an earlier agent may have left them at another place
-        for kind in self._kinds:
-            if kernel_version() < kind.since:
-                problems.append(f"{kind.name}: needs Linux {'.'.join(map(str, kind.since))}")
-                continue
-            try:
-                run(["tc", "-batch", "-"], stdin=_commands(kind, self._interface, self._at))
-            except CommandFailed as error:
-                problems.append(f"{kind.name}: {error.output.strip().splitlines()[0]}")
-                remove(self._interface)
-            except FileNotFoundError as error:
-                raise EnvironmentLacking("there is no tc: apt-get install iproute2") from error
-            else:
-                return kind
-        raise EnvironmentLacking(f"no queues {self._where} of {self._interface}: {'; '.join(problems)}")
-
-    @property
-    def _where(self) -> str:
-        return "at its root" if self._at == ROOT else f"below its class {self._at}"
+def _make_first(interface: str, at: str, kinds: Sequence[QdiscKind], where: str) -> QdiscKind:
+    problems = []
+    remove(interface)  # an earlier agent may have left them at another place
+    for kind in kinds:
+        if kernel_version() < kind.since:
+            problems.append(f"{kind.name}: needs Linux {'.'.join(map(str, kind.since))}")
+            continue
+        try:
+            run(["tc", "-batch", "-"], stdin=_commands(kind, interface, at))
+        except CommandFailed as error:
+            problems.append(f"{kind.name}: {error.output.strip().splitlines()[0]}")
+            remove(interface)
+        except FileNotFoundError as error:
+            raise EnvironmentLacking("there is no tc: apt-get install iproute2") from error
+        else:
+            return kind
+    raise EnvironmentLacking(f"no queues {where} of {interface}: {'; '.join(problems)}")
 
 
 def qdisc_at(qdiscs: Sequence[Qdisc], at: str) -> Qdisc | None:
-    """Return the qdisc that someone has made at a place (see LinkQueues). None if there is none or the kernel's own."""
+    """Return the qdisc that someone has made at a place (see `make`). None if there is none or the kernel's own."""
     major, _, minor = at.partition(":")
     parent = _ROOT if at == ROOT else int(major, 16) << 16 | int(minor, 16)
     return next((qdisc for qdisc in qdiscs if qdisc.parent == parent and qdisc.handle), None)
@@ -148,11 +132,7 @@ def qdisc_at(qdiscs: Sequence[Qdisc], at: str) -> Qdisc | None:
 
 def remove(interface: str) -> bool:
     """Remove Sluice's queues, wherever they are on the interface. Return whether there were any."""
-    netlink = Netlink()
-    try:
-        own = [qdisc for qdisc in _qdiscs(interface, netlink) if qdisc.handle == _HANDLE]
-    finally:
-        netlink.close()
+    own = [qdisc for qdisc in _qdiscs(interface) if qdisc.handle == _HANDLE]
     for qdisc in own:
         major, minor = divmod(qdisc.parent, 1 << 16)
         at = [ROOT] if qdisc.parent == _ROOT else ["parent", f"{major:x}:{minor:x}"]
@@ -178,13 +158,17 @@ def _commands(kind: QdiscKind, interface: str, at: str) -> str:
     return "".join(f"{line}\n" for line in kind.lines).format(dev=interface, at=place)
 
 
-def _qdiscs(interface: str, netlink: Netlink) -> list[Qdisc]:
+def _qdiscs(interface: str) -> list[Qdisc]:
     try:
         index = socket.if_nametoindex(interface)
-        messages = list(netlink.connected().get_qdiscs(index=index))
-    except (OSError, NetlinkError) as error:
+        qdiscs = list(all_queues(Kind.QDISCS, index))
+    except OSError as error:
         raise SluiceError(f"cannot read the qdiscs of {interface}: {error}") from error
-    return [Qdisc(each.get_attr("TCA_KIND"), each["handle"], each["parent"]) for each in messages]
+    return [
+        Qdisc(attributes(said)[KIND].rstrip(b"\0").decode(), handle, parent)
+        for at, handle, parent, said in qdiscs
+        if at == index
+    ]
 
 
 _STATS2, _STATS_BASIC, _STATS_QUEUE = 7, 1, 3

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from sluice.dataplane import flow_queues, loader
-from sluice.dataplane.clsact import Netlink, attach_clsact, detach_clsact, is_attached
+from sluice.dataplane.clsact import attach_clsact, detach_clsact, is_attached
 from sluice.dataplane.flow_queues import QUEUES, SUB_QUEUES
 from sluice.dataplane.libbpf import ATTACH_RAW_TRACEPOINT, Resource
 from sluice.dataplane.loader import BpfObject, load
@@ -50,7 +50,6 @@ class PortProgram(Resource):
         self._arrival = self._object.program("sluice_arrival")
         self._indices: dict[str, int] = {}
         self._links: list[int] = []
-        self._netlink = Netlink()
 
     def attach(self, ifname: str, settings: PortSettings) -> None:
         """Attach the program to an interface of this network namespace. Idempotent: counters and backlog stay.
@@ -121,7 +120,7 @@ class PortProgram(Resource):
             current = self._indices.get(ifname) == socket.if_nametoindex(ifname)
         except OSError:
             return False
-        return current and is_attached(ifname, self._program, self._netlink)
+        return current and is_attached(ifname, self._program)
 
     def go_first(self, ifname: str) -> None:
         """Attach the program of a port before the filters of others. Raises SluiceError."""
@@ -179,7 +178,6 @@ class PortProgram(Resource):
     def close(self) -> None:
         while self._links:
             os.close(self._links.pop())
-        self._netlink.close()
         self._object.close()
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Qdiscs, classes and routes in the kernel's own messages (rtnetlink(7)): what there is, and how to make it again.
+"""Interfaces, qdiscs, classes, filters and routes in the kernel's own messages (rtnetlink(7)): what there is, and how
+to make it again.
 
 The kernel tells of an object the attributes with which one makes it. An agent reads all queues every second, and
 pyroute2 takes ten times as much CPU time for it. A question about a single class would be reported to every listener
@@ -14,8 +15,14 @@ from enum import IntEnum
 
 _HEADER = struct.Struct("=IHHII")
 """struct nlmsghdr: length, type, flags, sequence number, port."""
-_TCMSG = struct.Struct("=B3xiIII")
+TCMSG = struct.Struct("=B3xiIII")
 """struct tcmsg: family, interface, handle, parent, info."""
+_IFINFO = struct.Struct("=BxHiII")
+"""struct ifinfomsg: family, type, index, flags, mask of flags."""
+ADDRESS, MTU, GSO_MAX_SEGMENTS, GSO_MAX_BYTES = 1, 4, 40, 41
+"""Attributes of an interface."""
+KIND, OPTIONS = 1, 2
+"""Attributes of a qdisc, a class or a filter. The kind ends with a zero byte."""
 _ATTRIBUTE = struct.Struct("=HH")
 _TYPE_MASK = 0x3FFF
 _REQUEST, _ACK, _REPLACE, _CREATE, _DUMP = 0x1, 0x4, 0x100, 0x400, 0x300
@@ -26,9 +33,11 @@ _MOST_BYTES = 1 << 16
 class Kind(IntEnum):
     """What a message is about. The number is that of the request that makes one; a question has two more."""
 
+    INTERFACES = 16
     ROUTES = 24
     QDISCS = 36
     CLASSES = 40
+    FILTERS = 44
 
 
 def dump(kind: Kind, asked: bytes) -> Iterator[bytes]:
@@ -37,6 +46,13 @@ def dump(kind: Kind, asked: bytes) -> Iterator[bytes]:
     `asked`: the struct of a question, for example a tcmsg.
     """
     return _answers(kind + 2, _DUMP, asked)
+
+
+def interface(name: str) -> tuple[int, dict[int, bytes]]:
+    """Return the hardware type (ARPHRD_*) and the attributes of an interface. Raises OSError."""
+    asked = _IFINFO.pack(0, 0, socket.if_nametoindex(name), 0, 0)
+    (body,) = _answers(Kind.INTERFACES + 2, _ACK, asked)
+    return _IFINFO.unpack_from(body)[1], attributes(body[_IFINFO.size :])
 
 
 def make(kind: Kind, content: bytes, *, replaces: bool = False) -> None:
@@ -54,14 +70,14 @@ def all_queues(kind: Kind, interface: int = 0) -> Iterator[tuple[int, int, int, 
 
     `interface`: an index. The kernel lists classes of one interface only, and may list other qdiscs all the same.
     """
-    for body in dump(kind, _TCMSG.pack(0, interface, 0, 0, 0)):
-        _, index, handle, parent, _ = _TCMSG.unpack_from(body)
-        yield index, handle, parent, body[_TCMSG.size :]
+    for body in dump(kind, TCMSG.pack(0, interface, 0, 0, 0)):
+        _, index, handle, parent, _ = TCMSG.unpack_from(body)
+        yield index, handle, parent, body[TCMSG.size :]
 
 
 def make_queue(kind: Kind, interface: int, handle: int, parent: int, content: bytes) -> None:
     """Make a qdisc or a class at an interface from its attributes. Raises OSError."""
-    make(kind, _TCMSG.pack(0, interface, handle, parent, 0) + content)
+    make(kind, TCMSG.pack(0, interface, handle, parent, 0) + content)
 
 
 def _answers(message: int, flags: int, content: bytes) -> Iterator[bytes]:

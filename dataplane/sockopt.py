@@ -89,11 +89,6 @@ class Attachment(Resource):
             os.close(self._links.pop())
         self._loaded.close()
 
-    @property
-    def program_ids(self) -> list[int]:
-        """The kernel's ids of its programs."""
-        return [self._loaded.program(name).id for name, _ in _PROGRAMS]
-
     def _attach(self, folder: Path) -> None:
         cgroup_fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:

@@ -6,7 +6,7 @@ import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from sluice.dataplane.clsact import Direction, Netlink, attach_clsact, detach_clsact, is_attached
+from sluice.dataplane.clsact import Direction, attach_clsact, detach_clsact, is_attached
 from sluice.dataplane.libbpf import Resource
 from sluice.dataplane.loader import BpfObject, Program, load
 from sluice.policy.schemes.ports import written_tag
@@ -85,7 +85,6 @@ class Tagger(Resource):
             "ingress": self._object.program("sluice_guest"),
             "egress": self._object.program("sluice_acks"),
         }
-        self._netlink = Netlink()
         self.set(settings)
 
     def set(self, settings: TagSettings) -> None:
@@ -110,7 +109,7 @@ class Tagger(Resource):
 
     def is_attached(self, ifname: str) -> bool:
         """Return whether this process's tagger is attached, not that of an earlier process."""
-        return is_attached(ifname, self.program, self._netlink)
+        return is_attached(ifname, self.program)
 
     def attach_guest(self, ifname: str) -> None:
         """Tag packets of the guest behind this interface of the host: a tap, or this side of a veth pair. Idempotent.
@@ -127,10 +126,7 @@ class Tagger(Resource):
 
     def tags_guest(self, ifname: str) -> bool:
         """Return whether this process's programs are attached to a guest's interface."""
-        return all(
-            is_attached(ifname, program, self._netlink, direction)
-            for direction, program in self.of_guests.items()
-        )
+        return all(is_attached(ifname, program, direction) for direction, program in self.of_guests.items())
 
     def guest_seen(self, ifname: str) -> int:
         """Return how many packets the program has seen of the guest behind this interface. Raises OSError without it.
@@ -162,5 +158,4 @@ class Tagger(Resource):
         return tuple(uses)
 
     def close(self) -> None:
-        self._netlink.close()
         self._object.close()

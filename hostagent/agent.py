@@ -16,7 +16,7 @@ from sluice.hostagent.link import HostLink, LinkMeter, mac_address
 from sluice.hostagent.loop import Loop
 from sluice.hostagent.receiver import Receiver, ReceiverStatistics
 from sluice.hostagent.records import STOPPED
-from sluice.hostagent.reporter import Courier, Reporter
+from sluice.hostagent.reporter import Channel, Courier, Reporter
 from sluice.hostagent.sender import Sender
 from sluice.hostagent.service import AgentOptions
 from sluice.hostagent.spool import Spool
@@ -29,7 +29,6 @@ from sluice.policy.version import VERSION
 from sluice.policy.wire.access import Holder
 from sluice.policy.wire.agents import AgentSettings, HostHeartbeat, reason
 from sluice.policy.wire.records import Schedule
-from sluice.runtime.http_client import HttpClient, is_tls
 from sluice.runtime.lifecycle import Notifier, on_end
 from sluice.runtime.process import HOST_NICE, Priority, take_priority
 
@@ -58,14 +57,9 @@ class Agent:
         self._notifier = notifier
         self._policy_version = 0
         self._realtime = False
-        identity = None
-        if is_tls(options.web) or options.enrol:
-            # Importing the library of certificates takes a fifth of a start's CPU time.
-            from sluice.runtime.agent_identity import identity_for
-
-            holder = Holder(name, HostHeartbeat.KIND)
-            identity = identity_for(options.web, options.run_dir / "identity", holder, options.enrol)
-        web = HttpClient(options.web, tls=identity.context if identity else None)
+        holder = Holder(name, HostHeartbeat.KIND)
+        channel = Channel.open(options.web, holder, options.run_dir / "identity", options.enrol)
+        web = channel.web
         self._spool = Spool(options.run_dir / "spool", fsync=options.fsync)
         self._courier = Courier(self._spool, web.post)
         self._loop = Loop()
@@ -96,14 +90,12 @@ class Agent:
             use_bpf=options.bpf,
         )
         self._reporter = Reporter(
-            name,
-            web,
+            channel,
             (self._courier, Courier(self._watch.spool, web.post)),
             self._status,
             self._apply,
             self._loop.stop,
             self._collect,
-            identity,
         )
 
     def run(self) -> None:

@@ -5,20 +5,18 @@ Without queues, the host's packets wait in one queue, whatever their tag.
 """
 
 import errno
-import fcntl
 import logging
 import os
 import socket
-import struct
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from pyroute2 import IPRoute
-
-from sluice.dataplane.link_queues import CLASSES, LinkQueues, QdiscKind, queue_counters, remove
+from sluice.dataplane import link_queues, rtnetlink
+from sluice.dataplane.link_queues import CLASSES, QdiscKind, queue_counters
 from sluice.dataplane.rtnetlink import Kind
 from sluice.policy.errors import SluiceError
 from sluice.policy.tags import BURST_BYTES, UNTAGGED
@@ -29,10 +27,7 @@ from sluice.runtime.command import CommandFailed
 log = logging.getLogger(__name__)
 
 IP_AND_TCP_BYTES = 20 + 20
-_SIOCGIFHWADDR = 0x8927
 _ETHERNET = 1
-_REQUEST = struct.Struct("=16sH6s16x")
-"""struct ifreq: name, then the family and the bytes of the address."""
 _DSCPS = 64
 _ROOT = 0xFFFFFFFF
 _DEVICES = Path("/proc/thread-self/net/dev")
@@ -44,13 +39,11 @@ def mac_address(interface: str) -> str:
 
     The network knows the host by it.
     """
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
-        try:
-            answer = fcntl.ioctl(any_socket, _SIOCGIFHWADDR, _REQUEST.pack(interface.encode(), 0, bytes(6)))
-        except OSError:
-            return ""
-    _, family, address = _REQUEST.unpack(answer)
-    return str(address.hex(":")) if family == _ETHERNET else ""
+    try:
+        kind, said = rtnetlink.interface(interface)
+    except OSError:
+        return ""
+    return said[rtnetlink.ADDRESS].hex(":") if kind == _ETHERNET else ""
 
 
 def tag_burst_bytes(interface: str) -> int:
@@ -63,18 +56,12 @@ def tag_burst_bytes(interface: str) -> int:
     builds such packets itself.
     """
     try:
-        with IPRoute() as routes:
-            indexes = routes.link_lookup(ifname=interface)
-            if not indexes:
-                raise OSError(errno.ENODEV, "no such interface")
-            (link,) = routes.get_links(indexes[0])
+        _, said = rtnetlink.interface(interface)
     except OSError as error:
         log.warning("%s: cannot read its longest packets (%s): assuming long ones", interface, error)
         return BURST_BYTES
-    mtu, size, segments = (
-        link.get_attr(name) for name in ("IFLA_MTU", "IFLA_GSO_MAX_SIZE", "IFLA_GSO_MAX_SEGS")
-    )
-    return burst_of(int(mtu), int(size or 0), int(segments or 0))
+    kinds = rtnetlink.MTU, rtnetlink.GSO_MAX_BYTES, rtnetlink.GSO_MAX_SEGMENTS
+    return burst_of(*(int.from_bytes(said.get(kind, b""), sys.byteorder) for kind in kinds))
 
 
 def burst_of(mtu_bytes: int, gso_max_bytes: int, gso_max_segments: int) -> int:
@@ -95,8 +82,7 @@ class HostLink:
 
     def __init__(self, interfaces: Sequence[str], at: str | None) -> None:
         """`at`: "root", or a class of a qdisc that exists. None: the links stay as they are."""
-        self._interfaces = interfaces
-        self._queues = [LinkQueues(interface, at) for interface in interfaces] if at is not None else []
+        self._interfaces, self._at = interfaces, at
         self._kind: QdiscKind | None = None
         self.problem = ""
         """Why there are no queues although the agent should make them; empty if there are."""
@@ -108,12 +94,12 @@ class HostLink:
 
     def ensure(self) -> None:
         """Make the queues if they are not there. A problem is noted, because packets leave all the same."""
-        if not self._queues:
+        if self._at is None:
             return
         kinds, problems = [], []
-        for queues in self._queues:
+        for interface in self._interfaces:
             try:
-                kinds.append(queues.make())
+                kinds.append(link_queues.make(interface, self._at))
             except (SluiceError, CommandFailed) as error:
                 problems.append(str(error))
         self._kind = kinds[0] if kinds else None
@@ -121,7 +107,7 @@ class HostLink:
 
     def begin(self) -> None:
         """Make the queues, or remove those that a killed agent has left."""
-        if self._queues:
+        if self._at is not None:
             self.ensure()
             return
         for interface in self._remove():
@@ -136,8 +122,6 @@ class HostLink:
 
     def end(self) -> None:
         """Remove the queues. A second call does nothing."""
-        for queues in self._queues:
-            queues.close()
         if self._kind is not None:
             self._kind = None
             self._remove()
@@ -147,7 +131,7 @@ class HostLink:
         removed = []
         for interface in self._interfaces:
             try:
-                if remove(interface):
+                if link_queues.remove(interface):
                     removed.append(interface)
             except (SluiceError, CommandFailed) as error:
                 log.warning("%s", error)

@@ -24,7 +24,6 @@ def unfinished(
     started_at: float,
     scheme: str,
     congestion_control: str,
-    retransmissions: int = 0,
 ) -> FlowRecord:
     """Return the record of a flow that did not finish, so it missed its deadline if it has one.
 
@@ -42,7 +41,7 @@ def unfinished(
         ideal_us=None if flow.endless else flow.ideal_us,
         deadline_us=deadline_us,
         met=None if deadline_us is None else False,
-        retransmissions=retransmissions,
+        retransmissions=0,
         congestion_control=congestion_control,
         scheme=scheme,
         status=records.UNFINISHED,

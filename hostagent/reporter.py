@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The agent's second thread: it sends heartbeats, applies the settings that answer them, and delivers flow records.
+"""The channel of an agent to the web process, and the second thread of a host's agent.
+
+The thread sends heartbeats, applies the settings that answer them, and delivers flow records.
 
 Everything that may block (HTTP, loading BPF) happens here, so the traffic's thread never waits for it.
 """
@@ -11,14 +13,16 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sluice.hostagent.records import body_of
 from sluice.hostagent.spool import Spool
 from sluice.policy.errors import FieldError
 from sluice.policy.schema.entries import read
-from sluice.policy.wire.agents import AgentSettings, HostHeartbeat, heartbeat_document
-from sluice.runtime.http_client import Answer, HttpClient, ServerAway
+from sluice.policy.wire.access import Holder
+from sluice.policy.wire.agents import AgentSettings, Heartbeat, HostHeartbeat, heartbeat_document
+from sluice.runtime.http_client import TIMEOUT_S, Answer, HttpClient, ServerAway, is_tls
 
 if TYPE_CHECKING:
     from sluice.runtime.agent_identity import Identity
@@ -37,6 +41,50 @@ _NOT_OURS = "other-agent"
 """Code of the 403 for a flow that has no end at this host. Any other 403 concerns the agent's certificate."""
 
 Post = Callable[[str, bytes], Answer]
+
+
+class Channel:
+    """A channel over a Unix socket, over TCP, or over TLS with the agent's certificate."""
+
+    def __init__(self, name: str, web: HttpClient, identity: Identity | None = None) -> None:
+        self.web = web
+        self._path, self._identity = f"/api/v1/agents/{name}", identity
+
+    @classmethod
+    def open(
+        cls, target: str, holder: Holder, folder: Path, enrol: str | None, timeout_s: float = TIMEOUT_S
+    ) -> Channel:
+        """Return the channel to an address. Raises SluiceError.
+
+        `folder` has the agent's certificate if the address has TLS. `enrol`: the token for it, or None.
+        """
+        identity = None
+        if is_tls(target) or enrol:
+            # Importing the library of certificates takes a fifth of a start's CPU time.
+            from sluice.runtime.agent_identity import identity_for
+
+            identity = identity_for(target, folder, holder, enrol)
+        web = HttpClient(target, timeout_s, tls=identity.context if identity else None)
+        return cls(holder.name, web, identity)
+
+    def ask(self, heartbeat: Heartbeat) -> AgentSettings:
+        """Send a heartbeat and return the settings that answer it. Raises ServerAway."""
+        answer = self.web.post(self._path, json.dumps(heartbeat_document(heartbeat)).encode())
+        if not answer.ok:
+            raise ServerAway(f"it answers {answer.status} to the heartbeat: {answer.problem}")
+        document = answer.json()
+        try:
+            return read(AgentSettings, document)
+        except FieldError as error:  # the web process has another version, and may be replaced soon
+            raise ServerAway(
+                f"its settings do not fit this agent ({error}): run web process and agent of the same version"
+            ) from None
+
+    def renew(self) -> None:
+        """Renew the certificate if that is due. Raises ServerAway."""
+        if self._identity is not None and self._identity.renewal_due():
+            self._identity.renew(self.web)
+            log.info("the certificate of this agent was renewed")
 
 
 class Courier:
@@ -82,28 +130,24 @@ class Reporter(threading.Thread):
 
     def __init__(
         self,
-        name: str,
-        web: HttpClient,
+        channel: Channel,
         couriers: Sequence[Courier],
         status: Callable[[], HostHeartbeat],
         apply: Callable[[AgentSettings], None],
         failed: Callable[[], None],
         collect: Callable[[], None] = lambda: None,
-        identity: Identity | None = None,
     ) -> None:
         """`status` returns the heartbeat, `apply` takes the settings, `failed` reports that the thread died.
 
         `collect` is called several times a second, whether the web process answers or not.
         """
         super().__init__(name="reporter", daemon=True)
-        self._path = f"/api/v1/agents/{name}"
-        self._web = web
+        self._channel = channel
         self._couriers = couriers
         self._status = status
         self._apply = apply
         self._failed = failed
         self._collect = collect
-        self._identity = identity
         self._stopping = threading.Event()
         self._retry_s = FIRST_RETRY_S
         self._is_away = False
@@ -124,7 +168,7 @@ class Reporter(threading.Thread):
         """Deliver records for at most DRAIN_S, then end the thread."""
         self._stopping.set()
         self.join()
-        self._web.close()
+        self._channel.web.close()
 
     def _serve(self) -> None:
         next_heartbeat = time.monotonic()
@@ -169,18 +213,5 @@ class Reporter(threading.Thread):
                 time.sleep(FIRST_RETRY_S)
 
     def _heartbeat(self) -> None:
-        body = json.dumps(heartbeat_document(self._status())).encode()
-        answer = self._web.post(self._path, body)
-        if not answer.ok:
-            raise ServerAway(f"it answers {answer.status} to the heartbeat: {answer.problem}")
-        document = answer.json()
-        try:
-            settings = read(AgentSettings, document)
-        except FieldError as error:  # the web process has another version, and may be replaced soon
-            raise ServerAway(
-                f"its settings do not fit this agent ({error}): run web process and agent of the same version"
-            ) from None
-        self._apply(settings)
-        if self._identity is not None and self._identity.renewal_due():
-            self._identity.renew(self._web)
-            log.info("the certificate of this agent was renewed")
+        self._apply(self._channel.ask(self._status()))
+        self._channel.renew()

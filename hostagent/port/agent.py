@@ -6,9 +6,6 @@ the clsact hook of its ports. The kernel notifies the agent, and the agent attac
 milliseconds. The agent also checks every port once a second. If the web process is away, the agent keeps its settings.
 """
 
-from __future__ import annotations
-
-import json
 import logging
 import os
 import select
@@ -17,7 +14,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 from sluice.dataplane.clsact import RunCheck, skipped
 from sluice.dataplane.port import PortProgram
@@ -27,19 +23,17 @@ from sluice.hostagent.port import settings as files
 from sluice.hostagent.port.machine_watch import MachineWatch, switch_losses
 from sluice.hostagent.port.queues import LIST_QUEUES, queue_rows, share_out
 from sluice.hostagent.port.settings import PortAgentSettings, check_behaviour, port_settings
-from sluice.policy.errors import FieldError, SluiceError
+from sluice.hostagent.reporter import Channel
+from sluice.policy.errors import SluiceError
 from sluice.policy.network.graph import Port, Topology
 from sluice.policy.schema.desired import PortBehaviour
 from sluice.policy.schema.entries import read, write
 from sluice.policy.version import VERSION
 from sluice.policy.wire.access import Holder
-from sluice.policy.wire.agents import AgentSettings, PortHeartbeat, QueueCounters, heartbeat_document, reason
+from sluice.policy.wire.agents import AgentSettings, PortHeartbeat, QueueCounters, reason
 from sluice.runtime.command import CommandFailed
-from sluice.runtime.http_client import HttpClient, ServerAway, is_tls
+from sluice.runtime.http_client import HttpClient, ServerAway
 from sluice.runtime.lifecycle import Notifier
-
-if TYPE_CHECKING:
-    from sluice.runtime.agent_identity import Identity
 
 log = logging.getLogger(__name__)
 
@@ -49,55 +43,6 @@ RECONCILE_S = 1.0
 HEARTBEAT_S = 1.0
 
 _RTMGRP_LINK, _RTMGRP_TC = 1, 8
-
-
-@dataclass
-class Channel:
-    """A channel over a Unix socket, or over TLS with the agent's certificate."""
-
-    name: str
-    web: HttpClient
-    identity: Identity | None = None
-    problem: str = ""
-    """Why the last heartbeat had no answer; empty if it had one. It is logged when it changes."""
-
-    @classmethod
-    def open(cls, settings: PortAgentSettings) -> Channel | None:
-        """Return the channel that the settings name; None without one. Raises SluiceError."""
-        if settings.web is None:
-            return None
-        identity = None
-        if is_tls(settings.web) or settings.enrol:  # otherwise the library of certificates is not needed
-            from sluice.runtime.agent_identity import identity_for
-
-            holder = Holder(settings.agent_name, PortHeartbeat.KIND)
-            identity = identity_for(settings.web, settings.run_dir / "identity", holder, settings.enrol)
-        web = HttpClient(settings.web, TIMEOUT_S, tls=identity.context if identity else None)
-        return cls(settings.agent_name, web, identity)
-
-    def ask(self, report: PortHeartbeat) -> AgentSettings | None:
-        """Send a heartbeat and return the policy's settings, None if the web process is away or refuses."""
-        try:
-            body = json.dumps(heartbeat_document(report)).encode()
-            answer = self.web.post(f"/api/v1/agents/{self.name}", body)
-            if not answer.ok:
-                raise ServerAway(f"it answers {answer.status}: {answer.problem}")
-            settings = read(AgentSettings, answer.json())
-            if self.identity is not None and self.identity.renewal_due():
-                self.identity.renew(self.web)
-        except ServerAway as away:
-            self._note(f"the web process does not serve this agent: {away}")
-            return None
-        except FieldError as error:
-            self._note(f"the web process is of another version than this agent: {error}")
-            return None
-        self._note("")
-        return settings
-
-    def _note(self, problem: str) -> None:
-        if problem and problem != self.problem:
-            log.warning("%s; keeping the last settings", problem)
-        self.problem = problem
 
 
 @dataclass
@@ -134,6 +79,8 @@ class PortAgent:
     """Interface → why the program cannot be attached there."""
     disk_problem: str = ""
     """Why the report cannot be written into its file; empty if it can."""
+    web_problem: str = ""
+    """Why the last report had no answer; empty if it had one. It is logged when it changes."""
     machine: MachineWatch | None = None
     """Judges how well the machine serves the ports; None: no one does."""
     follow: Callable[[HttpClient | None], None] = lambda web: None
@@ -228,6 +175,18 @@ class PortAgent:
                 if port.interface in self.attached:
                     self.program.set(port.interface, self.desired(port))
 
+    def exchange(self, channel: Channel, report: PortHeartbeat) -> None:
+        """Send a report and apply the answer. If the web process is away or refuses, the settings stay."""
+        problem = ""
+        try:
+            self.apply(channel.ask(report))
+            channel.renew()
+        except ServerAway as away:
+            problem = f"the web process does not serve this agent: {away}"
+        if problem and problem != self.web_problem:
+            log.warning("%s; keeping the last settings", problem)
+        self.web_problem = problem
+
     def state(self) -> PortHeartbeat:
         """Return the heartbeat without counters, which shows when a change is in effect."""
         return PortHeartbeat(
@@ -286,7 +245,7 @@ class PortAgent:
 
 def serve(agent: PortAgent, notifier: Notifier) -> None:
     """Run the agent until its process ends. It reports its life to systemd once in each round."""
-    web = Channel.open(agent.settings)
+    channel = open_channel(agent.settings)
     # Only queues of Sluice are judged: in them, only a full buffer may lose packets.
     agent.machine = MachineWatch(lambda: switch_losses(frozenset(agent.attached) - agent.unqueued))
     agent.machine.start()
@@ -294,7 +253,7 @@ def serve(agent: PortAgent, notifier: Notifier) -> None:
     reported: PortHeartbeat | None = None
     with listen_to_kernel() as changes:
         while True:
-            agent.follow(web.web if web else None)
+            agent.follow(channel.web if channel else None)
             if _wait(changes, LOOK_S) or time.monotonic() >= next_look:
                 agent.reconcile()
                 next_look = time.monotonic() + RECONCILE_S
@@ -308,9 +267,16 @@ def serve(agent: PortAgent, notifier: Notifier) -> None:
             if reported is None:
                 notifier.ready(f"{len(agent.attached)} of {len(agent.graph.ports)} ports have the program")
             reported, next_report = agent.state(), time.monotonic() + HEARTBEAT_S
-            settings = web.ask(report) if web else None
-            if settings is not None:
-                agent.apply(settings)
+            if channel is not None:
+                agent.exchange(channel, report)
+
+
+def open_channel(settings: PortAgentSettings) -> Channel | None:
+    """Return the channel that the settings name; None without one. Raises SluiceError."""
+    if settings.web is None:
+        return None
+    holder = Holder(settings.agent_name, PortHeartbeat.KIND)
+    return Channel.open(settings.web, holder, settings.run_dir / "identity", settings.enrol, TIMEOUT_S)
 
 
 def listen_to_kernel() -> socket.socket:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sluice.dataplane.rtnetlink import Kind, all_queues, attributes, make_queue, packed
+from sluice.dataplane.rtnetlink import KIND, OPTIONS, Kind, all_queues, attributes, make_queue, packed
 from sluice.hostagent.port.settings import read_json, write_json
 from sluice.policy.errors import SluiceError
 from sluice.runtime.command import run
@@ -21,7 +21,6 @@ from sluice.runtime.command import run
 _ROOT = 0xFFFFFFFF
 _HOOKS = 0xFFFF0000
 """The handle of clsact and of ingress, which replace no queue. Of a class: the part that is its qdisc's handle."""
-_KIND, _OPTIONS = 1, 2
 _KERNELS_OWN = "0:"
 """The handle of a qdisc that no one has made."""
 _WITH_CLASSES = (b"htb\0", b"hfsc\0", b"drr\0", b"qfq\0")
@@ -113,12 +112,12 @@ def _read(index: int) -> Iterator[_Part]:
 
 def _to_make(kind: Kind, values: dict[int, bytes]) -> dict[int, bytes]:
     """Return the attributes of a request that makes such a qdisc or class."""
-    name, options = values[_KIND], values.get(_OPTIONS, b"")
+    name, options = values[KIND], values.get(OPTIONS, b"")
     if kind is Kind.CLASSES and name not in _WITH_CLASSES:
         return {}
     if kind is Kind.QDISCS and name == b"htb\0":
         options = options[:_HTB_VERSION_AT] + _HTB_VERSION + options[_HTB_VERSION_AT + len(_HTB_VERSION) :]
-    return {_KIND: name, _OPTIONS: options}
+    return {KIND: name, OPTIONS: options}
 
 
 def _make(index: int, parts: list[_Part]) -> None:

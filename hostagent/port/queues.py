@@ -10,14 +10,12 @@ rate. Above FASTEST_BPS, Open vSwitch 3.1 also computes wrong rates: it makes 5.
 A flow queue may send one frame in its turn. With less than the longest frame, HTB's deficit would fall until it wraps.
 """
 
-import fcntl
 import json
-import socket
-import struct
+import sys
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from sluice.dataplane import flow_queues
+from sluice.dataplane import flow_queues, rtnetlink
 from sluice.policy.network.graph import Port
 from sluice.policy.schemes.ports import port_burst_bytes
 from sluice.runtime.command import run
@@ -46,8 +44,6 @@ _LONGEST_CREDIT_S = 250
 """Of a class at its guaranteed rate. The kernel counts it in 32 bits of 64 ns."""
 HEADERS_BYTES = 18
 """Of Ethernet, with one VLAN tag."""
-_SIOCGIFMTU = 0x8921
-_REQUEST = struct.Struct("=16si20x")
 
 
 def min_rates_bps(rate_bps: int, shares: Sequence[float] | None) -> list[int]:
@@ -147,6 +143,5 @@ def classes(port: Port, shares: Sequence[float] | None, verb: str = "change") ->
 
 def mtu(interface: str) -> int:
     """Return the MTU of an interface of this network namespace in bytes. Raises OSError without the interface."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
-        answer = fcntl.ioctl(any_socket, _SIOCGIFMTU, _REQUEST.pack(interface.encode(), 0))
-    return int(_REQUEST.unpack(answer)[1])
+    _, said = rtnetlink.interface(interface)
+    return int.from_bytes(said[rtnetlink.MTU], sys.byteorder)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from sluice.dataplane.congestion import DEFAULT_CONTROL, HostEntry
 from sluice.dataplane.port import PortProgram
 from sluice.dataplane.port_settings import PortSettings
-from tests.kernel.lab import Namespace, address, connect, dial, listen
+from tests.kernel.lab import Namespace, dial, listen, routed
 from tests.kernel.watching import make_queues
 
 RATE_BPS = 100_000_000
@@ -39,17 +39,7 @@ class Dumbbell:
 @contextmanager
 def bottleneck(namespaces: list[Namespace], control: str) -> Iterator[Dumbbell]:
     """`control` is the default of both hosts."""
-    a, router, b = Namespace(), Namespace(), Namespace()
-    namespaces += [a, router, b]
-    connect(a, "eth0", router, "west")
-    connect(b, "eth0", router, PORT)
-    address(a, "eth0", "10.1.0.1/24")
-    address(router, "west", "10.1.0.254/24")
-    address(router, PORT, "10.2.0.254/24")
-    address(b, "eth0", f"{SERVER}/24")
-    router.sysctl("net.ipv4.ip_forward", 1)
-    a.run("ip", "route", "add", "default", "via", "10.1.0.254")
-    b.run("ip", "route", "add", "default", "via", "10.2.0.254")
+    a, router, b = routed(namespaces)
     for host in (a, b):
         host.sysctl("net.ipv4.tcp_ecn", 1)
         host.sysctl("net.ipv4.tcp_congestion_control", control)

@@ -105,9 +105,22 @@ def vxlan(ns: Namespace, own: str, other: str, address_: str, *options: str) -> 
 
 def address(ns: Namespace, ifname: str, *addresses: str) -> None:
     """Add addresses with their prefix length."""
-    for one in addresses:
-        nodad = ("nodad",) if ":" in one else ()
-        ns.run("ip", "addr", "add", one, "dev", ifname, *nodad)
+    lines = [f"addr add {one} dev {ifname}{' nodad' if ':' in one else ''}" for one in addresses]
+    with ns:
+        run(["ip", "-batch", "-"], stdin="\n".join(lines))
+
+
+def routed(namespaces: list[Namespace]) -> tuple[Namespace, Namespace, Namespace]:
+    """Return host a (10.1.0.1), host b (10.2.0.1), and between them a router with the interfaces west and east."""
+    a, router, b = Namespace(), Namespace(), Namespace()
+    namespaces += [a, router, b]
+    router.sysctl("net.ipv4.ip_forward", 1)
+    for host, side, prefix in ((a, "west", "10.1.0"), (b, "east", "10.2.0")):
+        connect(host, "eth0", router, side)
+        address(host, "eth0", f"{prefix}.1/24")
+        address(router, side, f"{prefix}.254/24")
+        host.run("ip", "route", "add", "default", "via", f"{prefix}.254")
+    return a, router, b
 
 
 def hardware_address(ns: Namespace) -> str:

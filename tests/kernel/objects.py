@@ -8,8 +8,8 @@ import re
 import socket
 import struct
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +20,33 @@ from sluice.dataplane.libbpf import lib
 from sluice.dataplane.loader import Program, open_object
 from sluice.dataplane.shared_resource import PREFIX
 from sluice.runtime.command import run
+from sluice.runtime.wait import wait_until
 from tests.kernel.lab import Namespace
 
 
-def program_exists(number: int) -> bool:
-    return _exists(lib().bpf_prog_get_fd_by_id, number)
+def wait_freed(programs: Iterable[int], maps: Iterable[int] = ()) -> None:
+    """Wait until the kernel has none of these programs and maps."""
+    by_number = lib().bpf_prog_get_fd_by_id, lib().bpf_map_get_fd_by_id
+    wait_until(lambda: not any(_exists(by_number[0], n) for n in programs), "the kernel frees every program")
+    wait_until(lambda: not any(_exists(by_number[1], n) for n in maps), "the kernel frees every map")
 
 
-def map_exists(number: int) -> bool:
-    return _exists(lib().bpf_map_get_fd_by_id, number)
+def leaves_nothing(hold: Callable[[], AbstractContextManager[object]], rounds: int = 5) -> None:
+    """Check that what is held again and again leaves no program, no map and no open file."""
+    me, files = os.getpid(), 0
+    before, programs, maps = (programs_of(me), maps_of(me)), set[int](), set[int]()
+    for number in range(rounds):
+        with hold():
+            programs |= programs_of(me) - before[0]
+            maps |= maps_of(me) - before[1]
+        files = files or _open_files()
+        assert _open_files() == files, f"round {number}"
+    assert len(programs) >= rounds
+    wait_freed(programs, maps)
+
+
+def _open_files() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
 
 
 def _exists(open_by_number: Callable[[int], Any], number: int) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from sluice.dataplane.link_queues import FQ, HTB, KINDS, PRIO, LinkQueues, QdiscKind, first_kind, remove
+from sluice.dataplane.link_queues import FQ, HTB, KINDS, PRIO, QdiscKind, first_kind, make, remove
 from sluice.dataplane.tagger import Tagger, TagSettings
 from sluice.hostagent.link import HostLink
 from sluice.hostagent.tagger import HostTagger
@@ -48,13 +48,11 @@ def sent_packets(pair: Pair) -> int:
     return int(counted[1]) if counted else 0
 
 
-def make(at: str, kind: QdiscKind) -> LinkQueues:
-    queues = LinkQueues("eth0", at, [kind])
+def made(kind: QdiscKind) -> None:
     try:
-        queues.make()
+        make("eth0", LINK_CLASS, [kind])
     except EnvironmentLacking as lacking:
         pytest.skip(str(lacking))
-    return queues
 
 
 def arrivals(pair: Pair, tagger: TagSettings) -> list[int]:
@@ -88,20 +86,20 @@ def settings_of(kind: QdiscKind) -> TagSettings:
 
 @pytest.mark.parametrize("kind", [PRIO, HTB, FQ], ids=lambda kind: str(kind.name))
 def test_a_short_flow_passes_the_queue_of_a_long_one(shaped: Pair, kind: QdiscKind) -> None:
-    make(LINK_CLASS, kind)
+    made(kind)
     before = arrivals(shaped, settings_of(kind)).index(1)
     assert before < LARGE_PACKETS // 2, "the long flow's packets wait in a lower queue"
 
 
 @pytest.mark.parametrize("kind", [PRIO, HTB], ids=lambda kind: str(kind.name))
 def test_without_queues_of_a_policy_the_link_is_one_queue(shaped: Pair, kind: QdiscKind) -> None:
-    make(LINK_CLASS, kind)
+    made(kind)
     assert arrivals(shaped, TagSettings())[-SMALL_PACKETS:] == [1] * SMALL_PACKETS
 
 
 def test_htb__a_class_has_next_to_nothing_for_itself(shaped: Pair) -> None:
     """HTB would serve it before more urgent classes, and packets would overtake others of their flow."""
-    make(LINK_CLASS, HTB)
+    made(HTB)
     rates = re.findall(r"prio \d .*rate (\d+)bit ceil", shaped.a.run("tc", "class", "show", "dev", "eth0"))
     assert len(rates) == 8
     assert max(map(int, rates)) * 100 < 8 * BYTES
@@ -109,18 +107,18 @@ def test_htb__a_class_has_next_to_nothing_for_itself(shaped: Pair) -> None:
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: str(kind.name))
 def test_make__again_keeps_the_qdisc_and_its_packets(shaped: Pair, kind: QdiscKind) -> None:
-    queues = make(LINK_CLASS, kind)
+    made(kind)
     with socket.socket(type=socket.SOCK_DGRAM) as sender:
         for _ in range(LARGE_PACKETS):
             sender.sendto(bytes(BYTES), (V4["b"], PORT))
-    queues.make()
+    made(kind)
     assert kind.name in qdiscs(shaped)
     wait_until(lambda: sent_packets(shaped) >= LARGE_PACKETS, "no packet is lost")
 
 
 def test_make__the_root_of_an_interface_is_free_if_only_the_kernel_has_made_a_qdisc(pair: Pair) -> None:
     with pair.a:
-        kind = LinkQueues("eth0", "root").make()
+        kind = make("eth0", "root")
         assert qdiscs(pair)[0] == kind.name
         assert remove("eth0")
         assert kind.name not in qdiscs(pair)
@@ -129,14 +127,14 @@ def test_make__the_root_of_an_interface_is_free_if_only_the_kernel_has_made_a_qd
 
 def test_make__the_qdisc_of_another_program_stays(shaped: Pair) -> None:
     with pytest.raises(SluiceError, match="another program at its root: htb 1:; remove it, or name"):
-        LinkQueues("eth0", "root").make()
+        make("eth0", "root")
     assert not remove("eth0")
     assert qdiscs(shaped) == ["htb"]
 
 
 def test_make__names_the_class_that_is_not_there(shaped: Pair) -> None:
     with pytest.raises(EnvironmentLacking, match="below its class 1:7 of eth0: "):
-        LinkQueues("eth0", "1:7").make()
+        make("eth0", "1:7")
     assert qdiscs(shaped) == ["htb"]
 
 

@@ -5,6 +5,9 @@ import signal
 import struct
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,18 +20,12 @@ from sluice.policy.errors import EnvironmentLacking
 from sluice.runtime import process
 from sluice.runtime.command import run
 from sluice.runtime.wait import wait_until
-from tests.kernel.conftest import Pair
 from tests.kernel.controls import private_build, private_name
 from tests.kernel.lab import Namespace
-from tests.kernel.objects import program_exists
+from tests.kernel.objects import leaves_nothing
 
-ROUNDS = 5
 PORTS_MAX = 1024
 BPF_F_NO_PREALLOC = 1
-
-
-def open_files() -> int:
-    return len(list(Path("/proc/self/fd").iterdir()))
 
 
 @pytest.fixture
@@ -36,16 +33,9 @@ def control_file() -> Path:
     return private_build()
 
 
-def test_load__again_and_again_leaves_nothing(pair: Pair) -> None:
-    ids, files = [], 0
-    with pair.a:
-        for round_ in range(ROUNDS):
-            with load("tag") as tag, load("port") as port:
-                ids += [tag.program("sluice_tag").id, port.program("sluice_port").id]
-            files = files or open_files()
-            assert open_files() == files, f"round {round_}"
-    assert len(set(ids)) == 2 * ROUNDS
-    wait_until(lambda: not any(program_exists(i) for i in ids), "the kernel frees every program")
+@pytest.mark.parametrize("name", ["tag", "port"])
+def test_load__again_and_again_leaves_nothing(name: str) -> None:
+    leaves_nothing(partial(load, name))
 
 
 def test_a_port_never_gets_memory_whose_lock_is_held() -> None:
@@ -56,14 +46,17 @@ def test_a_port_never_gets_memory_whose_lock_is_held() -> None:
 
 
 def test_register__again_and_again_leaves_nothing(control_file: Path) -> None:
-    name, files = private_name(), 0
-    for round_ in range(ROUNDS):
+    name = private_name()
+
+    @contextmanager
+    def used() -> Iterator[None]:
         with register_congestion_control(name, control_file) as control:
             assert control.owned
             assert name in available()
+            yield
         assert name not in available()
-        files = files or open_files()
-        assert open_files() == files, f"round {round_}"
+
+    leaves_nothing(used)
 
 
 def test_register__a_second_interest_uses_the_first_registration(control_file: Path) -> None:

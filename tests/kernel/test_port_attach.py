@@ -2,7 +2,6 @@
 """bpf/port.bpf.c comes, changes, goes to another process, and leaves other filters alone."""
 
 import pytest
-from pyroute2 import IPRoute
 
 from sluice.dataplane.port import PortProgram
 from sluice.dataplane.tagger import Tagger
@@ -139,23 +138,3 @@ def test_attach__names_the_problem(pair: Pair) -> None:
         pair.a.run("tc", "qdisc", "add", "dev", PORT, "ingress")
         with pytest.raises(SluiceError, match="tc qdisc del dev eth0 ingress"):
             program.attach(PORT, OPEN)
-
-
-def test_is_attached__many_questions_need_no_other_connection(
-    pair: Pair, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The port agent asks for every port once a second, and each connection of pyroute2 leaves memory behind."""
-    made: list[IPRoute] = []
-
-    def connect_once() -> IPRoute:
-        made.append(IPRoute())
-        return made[-1]
-
-    monkeypatch.setattr("sluice.dataplane.clsact.IPRoute", connect_once)
-    with PortProgram() as program, pair.a:
-        program.attach(PORT, OPEN)
-        made.clear()
-        assert all(program.is_attached(PORT) for _ in range(20))
-        assert made == []
-        program.detach(PORT)
-        assert not program.is_attached(PORT)

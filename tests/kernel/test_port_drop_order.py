@@ -25,8 +25,6 @@ DATA_BYTES = 900
 LENGTH = len(frame(ipv4(0, bytes(DATA_BYTES)), 0))
 """Of an IPv4 frame with its priority tag, as HTB counts it."""
 BUFFER_BYTES = 32 * LENGTH
-ROOM = {0: 32, 1: 23, 7: 17}
-"""Queue → frames that fit into its room."""
 
 
 def settings(**more: int | bool | str | None) -> PortSettings:
@@ -41,12 +39,6 @@ def sent(port: Port, queue: int, count: int, tos: int = 0, ip: Ip = ipv4) -> int
     for _ in range(count):
         sender.send(frame(ip(tos, bytes(DATA_BYTES)), queue << 13))
     return program.counters(PORT)[queue].packets - before
-
-
-@pytest.mark.parametrize("queue", ROOM)
-def test_a_flood_takes_the_room_of_its_queue(port: Port, queue: int) -> None:
-    port[0].set(PORT, settings())
-    assert sent(port, queue, 40) == ROOM[queue]
 
 
 def test_a_flood_leaves_room_for_every_more_urgent_queue(port: Port) -> None:

@@ -2,18 +2,17 @@
 """The setsockopt hook comes, goes, changes hands, and says what a machine lacks."""
 
 import errno
-import os
 import signal
 import socket
-import struct
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
 import pytest
 
 from sluice.dataplane import libbpf, sockopt
-from sluice.dataplane.libbpf import ffi, lib
 from sluice.dataplane.sockopt import SOL_SLUICE, Attachment, SocketHook, answers
 from sluice.policy.errors import EnvironmentLacking
 from sluice.runtime.command import run
@@ -21,11 +20,8 @@ from sluice.runtime.process import spawn
 from sluice.runtime.wait import wait_until
 from tests.kernel.controls import FULL, SIZE, declare, declare_size, declared, refusal
 from tests.kernel.lab import Namespace
-from tests.kernel.objects import map_exists, program_exists
+from tests.kernel.objects import leaves_nothing, programs_of, wait_freed
 from tests.kernel.watching import Cgroup
-
-ROUNDS = 5
-
 
 # -- attaching
 
@@ -48,58 +44,34 @@ def test_two_hooks__the_second_ignores_the_call(hook: Attachment, cgroup: Cgroup
 
 
 def test_attach__again_and_again_leaves_nothing(cgroup: Cgroup, served: Namespace) -> None:
-    programs, maps, files = [], [], 0
-    for round_ in range(ROUNDS):
-        attachment = Attachment(cgroup=cgroup.folder)
-        programs += attachment.program_ids
-        maps += map_ids(attachment.program_ids)
-        with served, socket.socket(socket.AF_INET, socket.SOCK_STREAM) as sock:
+    @contextmanager
+    def used() -> Iterator[None]:
+        with (
+            Attachment(cgroup=cgroup.folder),
+            served,
+            socket.socket(socket.AF_INET, socket.SOCK_STREAM) as sock,
+        ):
             declare(sock, *FULL)
-        attachment.close()
-        files = files or open_files()
-        assert open_files() == files, f"round {round_}"
-    assert len(set(programs)) == 3 * ROUNDS
-    wait_until(lambda: not any(program_exists(i) for i in programs), "the kernel frees every program")
-    mine = {i for i in maps if maps.count(i) <= 3}  # an agent elsewhere may hold the shared map
-    wait_until(lambda: not any(map_exists(i) for i in mine), "the kernel frees every map")
+            yield
 
-
-def map_ids(program_ids: list[int]) -> list[int]:
-    """Return the ids of the maps that programs use."""
-    return [i for program in program_ids for i in _map_ids(program)]
-
-
-def _map_ids(program_id: int) -> list[int]:
-    fd = int(lib().bpf_prog_get_fd_by_id(program_id))
-    info = bytearray(80)  # struct bpf_prog_info: nr_map_ids at 52, the pointer to them at 56
-    ids = ffi.new("uint32_t[16]")
-    struct.pack_into("=IQ", info, 52, 16, int(ffi.cast("uintptr_t", ids)))
-    length = ffi.new("uint32_t *", len(info))
-    assert lib().bpf_obj_get_info_by_fd(fd, ffi.from_buffer(info), length) == 0
-    os.close(fd)
-    return [ids[i] for i in range(struct.unpack_from("=I", info, 52)[0])]
-
-
-def open_files() -> int:
-    return len(list(Path("/proc/self/fd").iterdir()))
+    leaves_nothing(used)
 
 
 def test_attach__ends_with_its_process(cgroup: Cgroup, tmp_path: Path, served: Namespace) -> None:
     script = (
         "import sys, signal, pathlib; from sluice.dataplane.sockopt import Attachment;"
-        "held = Attachment(cgroup=pathlib.Path(sys.argv[1]));"
-        "print(*held.program_ids, flush=True); signal.pause()"
+        "held = Attachment(cgroup=pathlib.Path(sys.argv[1])); print('attached', flush=True); signal.pause()"
     )
-    output = tmp_path / "ids"
+    output = tmp_path / "output"
     holder = spawn([sys.executable, "-c", script, str(cgroup.folder)], log_file=output)
-    wait_until(lambda: output.read_text().endswith("\n"), "the other process attaches its hook")
-    ids = [int(word) for word in output.read_text().split()]
+    wait_until(lambda: "attached" in output.read_text(), "the other process attaches its hook")
+    programs = programs_of(holder.pid)
     with served, socket.socket(socket.AF_INET, socket.SOCK_STREAM) as sock:
         declare(sock, *FULL)
         assert declared(sock)[2] == FULL[2]
     holder.send_signal(signal.SIGKILL)
     holder.wait()
-    wait_until(lambda: not any(program_exists(i) for i in ids), "the hook ends with its process")
+    wait_freed(programs)
 
 
 class HookOf(SocketHook):

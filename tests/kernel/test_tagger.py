@@ -30,14 +30,13 @@ from tests.kernel.capture import FIN, SYN, Capture, Packet, data_of, parse, tcp_
 from tests.kernel.conftest import V4, V6, Pair
 from tests.kernel.lab import (
     Namespace,
-    address,
-    connect,
     dial,
     family_of,
     hardware_address,
     listen,
     receive,
     refusing_frames,
+    routed,
     send_and_receive,
     tap,
     vxlan,
@@ -230,16 +229,7 @@ def test_a_reset_for_no_connection_carries_tag_1(pair: Pair) -> None:
 
 
 def test_forwarded_packets_keep_the_dscp_that_their_host_gave_them(namespaces: list[Namespace]) -> None:
-    a, router, b = Namespace(), Namespace(), Namespace()
-    namespaces += [a, router, b]
-    connect(a, "eth0", router, "west")
-    connect(b, "eth0", router, "east")
-    address(a, "eth0", "10.1.0.1/24")
-    address(router, "west", "10.1.0.254/24")
-    address(router, "east", "10.2.0.254/24")
-    address(b, "eth0", "10.2.0.1/24")
-    router.sysctl("net.ipv4.ip_forward", 1)
-    a.run("ip", "route", "add", "default", "via", "10.1.0.254")
+    a, router, b = routed(namespaces)
     with Tagger(TagSettings(LONG_GAP_NS)) as tagger, router, Capture(b, "eth0") as capture:
         tagger.attach("east")
         with a, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:

@@ -2,21 +2,20 @@
 """A watch on many connections, on earlier ones, and when it comes and goes."""
 
 import ctypes
-import os
 import socket
 import subprocess
 import sys
-from pathlib import Path
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
 from sluice.dataplane.sockopt import Attachment
 from sluice.dataplane.watch import Watch
-from sluice.runtime.wait import wait_until
 from tests.kernel.conftest import V4, Pair
 from tests.kernel.controls import DEADLINE, declare
 from tests.kernel.lab import dial, listen, receive, send_and_receive
-from tests.kernel.objects import map_exists, maps_of, program_exists, programs_of
+from tests.kernel.objects import leaves_nothing, programs_of, wait_freed
 from tests.kernel.watching import RESET_ON_CLOSE, WatchOf, close_in_order, ended, wait_acknowledged
 
 
@@ -118,30 +117,21 @@ def disconnect(sock: socket.socket) -> None:
     assert ctypes.CDLL(None).connect(sock.fileno(), nowhere, 16) == 0
 
 
-def open_files() -> int:
-    return sum(1 for _ in Path("/proc/self/fd").iterdir())
-
-
 def test_attached_and_detached_many_times__nothing_is_left(pair: Pair) -> None:
-    me, files = os.getpid(), open_files()
-    programs, maps = programs_of(me), maps_of(me)
-    made_programs, made_maps = set[int](), set[int]()
     with pair.connection() as (near, far):
-        for _ in range(8):
-            watch = WatchOf(pair.a)
-            send_and_receive(near, far, 100)
-            assert watch.live()
-            made_programs |= programs_of(me) - programs
-            made_maps |= maps_of(me) - maps
-            watch.close()
-            watch.close()
-        with pytest.raises(ValueError, match="closed"):
-            watch.live()
+
+        @contextmanager
+        def used() -> Iterator[None]:
+            with WatchOf(pair.a) as watch:
+                send_and_receive(near, far, 100)
+                assert watch.live()
+                yield
+                watch.close()
+            with pytest.raises(ValueError, match="closed"):
+                watch.live()
+
+        leaves_nothing(used)
         close_in_order(near, far)
-    assert open_files() == files
-    assert len(made_programs) >= 8
-    wait_until(lambda: not any(map(program_exists, made_programs)), "the kernel has freed all programs")
-    wait_until(lambda: not any(map(map_exists, made_maps)), "the kernel has freed all maps")
 
 
 def test_a_killed_process_leaves_nothing(pair: Pair) -> None:
@@ -156,4 +146,4 @@ def test_a_killed_process_leaves_nothing(pair: Pair) -> None:
         programs = programs_of(process.pid)
         assert programs
         process.kill()
-    wait_until(lambda: not any(map(program_exists, programs)), "the programs ended with their process")
+    wait_freed(programs)

@@ -13,6 +13,7 @@ from pathlib import Path
 from sluice.dataplane.sockopt import cgroup_root
 from sluice.dataplane.watch import Connection, Watch
 from sluice.policy.schemes.ports import port_burst_bytes
+from sluice.runtime.command import run
 from sluice.runtime.wait import wait_until
 from tests.kernel.lab import Namespace
 
@@ -78,17 +79,15 @@ QUEUES = 8
 
 
 def make_queues(ns: Namespace, ifname: str, rate_bps: int) -> None:
-    ns.run("tc", "qdisc", "add", "dev", ifname, "root", "handle", "1:", "htb", "default", "1")
-    tree = ("tc", "class", "add", "dev", ifname, "parent")
-    rate, credit = f"{rate_bps}bit", str(port_burst_bytes(rate_bps))
-    burst = ("burst", credit, "cburst", credit)
-    ns.run(*tree, "1:", "classid", "1:fffe", "htb", "rate", rate, *burst)
+    rate, credit = f"{rate_bps}bit", port_burst_bytes(rate_bps)
+    tree, burst = f"class add dev {ifname} parent", f"burst {credit} cburst {credit}"
+    lines = [f"qdisc add dev {ifname} root handle 1: htb default 1"]
+    lines.append(f"{tree} 1: classid 1:fffe htb rate {rate} {burst}")
     for q in range(QUEUES):
-        ns.run(
-            *tree, "1:fffe", "classid", f"1:{q + 1}", "htb", "rate", "12kbit", "ceil", rate, "prio", str(q),
-            *burst,
-        )  # fmt: skip
-        ns.run("tc", "qdisc", "add", "dev", ifname, "parent", f"1:{q + 1}", "pfifo", "limit", "10000")
+        lines.append(f"{tree} 1:fffe classid 1:{q + 1} htb rate 12kbit ceil {rate} prio {q} {burst}")
+        lines.append(f"qdisc add dev {ifname} parent 1:{q + 1} pfifo limit 10000")
+    with ns:
+        run(["tc", "-batch", "-"], stdin="\n".join(lines))
 
 
 def packets_by_queue(ns: Namespace, ifname: str) -> list[int]:

@@ -100,25 +100,6 @@ while True:
 print("received", len(seen), flush=True)
 """
 
-GARBAGE = """
-import os, socket, struct
-def talk(data, read=False):
-    s = socket.create_connection(("127.0.0.1", 6653)); s.sendall(data)
-    return s
-kept = [
-    talk(os.urandom(4096)), talk(b"GET / HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n"), talk(b""), talk(b"\\x04"),
-    talk(struct.pack("!BBHI", 4, 0, 0, 1) * 100), talk(struct.pack("!BBHI", 4, 0, 8, 1) + bytes(64)),
-    talk(struct.pack("!BBHI", 4, 19, 65535, 1)), talk(struct.pack("!BBHI", 1, 0, 8, 1)),
-    talk(struct.pack("!BBHI", 4, 0, 8, 1) + struct.pack("!BBHI", 4, 19, 16, 2) + bytes(8)),
-]
-for s in kept:
-    s.settimeout(300)
-    try:
-        while s.recv(65536): pass
-    except ConnectionError: pass
-print("all closed")
-"""
-
 
 @pytest.fixture(scope="module")
 def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Controlled]:
@@ -158,17 +139,6 @@ def test_the_policy_is_reported_as_applied_with_the_thresholds_of_every_port(net
     assert {change.policy_version for change in thresholds.values()} == {network.version}
     (row,) = observed.all_switches(network.engine)
     assert (row["connected"], row["policy_version"]) == (True, network.version)
-
-
-@pytest.mark.parametrize("scheme", ["tcp", "mlfq-adaptive"])
-def test_every_port_has_the_queue_map_of_the_policy(network: Controlled, scheme: str) -> None:
-    network.apply({"scheme": scheme})
-    policy = Policy.from_document({"scheme": scheme})
-    expected = dict(enumerate(queue_map(policy, policy.thresholds)))
-    for port in (1, 2, 3):
-        installed = network.queue_map("s1", port)
-        assert installed.pop(tags.TAG_COUNT) == 0
-        assert installed == expected
 
 
 @pytest.mark.parametrize("family", [socket.AF_INET, socket.AF_INET6])
@@ -341,30 +311,6 @@ def test_a_restarted_controller_repairs_only_wrong_rules(network: Controlled) ->
     untouched = [c for c in before if c not in wrong and cookie_table(c) != Table.FORWARD]
     assert len(untouched) > 500
     assert all(after[number].duration_s > before[number].duration_s for number in untouched)
-
-
-def test_garbage_on_the_port_does_no_harm(network: Controlled) -> None:
-    """The controller closes each connection. The switch stays connected and gets the next policy."""
-    network.apply(AT_10KB)
-    before = time.time()
-    output = network.bed.exec(None, [sys.executable, "-c", GARBAGE])
-    assert "all closed" in output
-    network.apply(AT_1MB)
-
-    def kinds() -> set[str]:
-        return {e["kind"] for e in observed.events_after(network.engine, 0) if e["at"] > before}
-
-    wait_until(lambda: "policy-applied" in kinds(), "the event that follows the row")
-    assert "switch-disconnected" not in kinds()
-
-
-def test_a_stopped_controller_ends_and_records_its_switches_as_gone(network: Controlled) -> None:
-    assert network.controller is not None
-    assert stop(network.controller) == 0
-    (row,) = observed.all_switches(network.engine)
-    assert row["connected"] is False
-    network.start_controller()
-    network.wait_in_effect(time.time() - 1)
 
 
 def test_a_switch_is_served_over_tls_and_one_with_another_certificate_is_refused(

@@ -185,13 +185,3 @@ def test_sigstop_and_sigcont__the_resumed_leader_follows_and_no_rule_is_written_
     assert pair.generation > generation
     assert observed.events_of(pair.engine, "openflow-error", 0) == []
     pair.wait_roles()
-
-
-def test_a_leader_that_stops_in_order_leaves_the_lease_to_the_other(pair: Pair) -> None:
-    generation, leader = pair.generation, pair.leader
-    pair.watch_rules()
-    began = time.time()
-    assert stop(pair.controllers[leader]) == 0
-    pair.wait_in_effect(began)
-    assert pair.generation > generation
-    assert pair.changes == []

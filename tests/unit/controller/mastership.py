@@ -104,10 +104,6 @@ class Candidate:
         self._counted = 0
         self.link = self._connect()
 
-    def _step(self) -> LeaseStatus:
-        self._candidacy.step(self.engine, self.clock_s)
-        return LeaseStatus(self._candidacy.leads, self._candidacy.generation, time.monotonic_ns() + LATER_NS)
-
     def heard(self) -> tuple[bool, int]:
         """Return whether the application leads the switch, and in which generation anybody does."""
         return self._of_switch(self.app._led.lease)
@@ -132,7 +128,9 @@ class Candidate:
 
     def look(self, later_s: float) -> None:
         self.clock_s += later_s
-        status = self._step()
+        mine = self._candidacy
+        mine.step(self.engine, self.clock_s)
+        status = LeaseStatus(mine.leads, mine.generation, time.monotonic_ns() + LATER_NS)
         if self._of_switch(status) != self.told:
             self.told = self._of_switch(status)
             self.reports.append(status)
@@ -169,7 +167,14 @@ class Candidate:
 
     def write(self) -> None:
         """Write the rows of the oldest step that had any."""
-        assert self._written(self.groups.popleft())
+        count, recorder = self.groups.popleft(), self.app.recorder
+        rows = list(recorder._waiting)
+        places = [place for place, item in enumerate(rows) if self._is_of_switch(item)]
+        end = places[count - 1] + 1
+        recorder._waiting = deque(rows[:end])
+        recorder._write(self.engine)
+        recorder._waiting = deque(rows[end:])
+        self._counted -= count
 
     # ── Between the steps ───────────────────────────────────────────────────────────────────────
 
@@ -201,17 +206,6 @@ class Candidate:
     @staticmethod
     def _is_of_switch(item: Write) -> bool:
         return item.function is put_switch
-
-    def _written(self, count: int) -> bool:
-        recorder = self.app.recorder
-        rows = list(recorder._waiting)
-        places = [place for place, item in enumerate(rows) if self._is_of_switch(item)]
-        end = places[count - 1] + 1
-        recorder._waiting = deque(rows[:end])
-        recorder._write(self.engine)
-        recorder._waiting = deque(rows[end:])
-        self._counted -= count
-        return True
 
     def check_that_the_store_refuses(self) -> None:
         """Try to write the oldest rows while the lease has another generation than the term."""

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several switches at one controller: duplicates, slow ones, many at once, counters that reset."""
+"""Several switches at one controller: duplicates, slow ones, some that refuse every rule, and peers that are none."""
 
 from __future__ import annotations
 
+import socket
 import struct
 import time
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from sluice.controller.openflow.frames import Frame, MessageType, message
 from sluice.runtime.wait import wait_until
 from sluice.store import observed
+from tests.fakes.peer import Peer
 from tests.kit.networks import leaf_spine
 from tests.unit.controller.processes import (
     Process,
@@ -21,6 +23,7 @@ from tests.unit.controller.processes import (
     is_change,
     polls,
     polls_completed,
+    serves,
 )
 
 pytestmark = pytest.mark.slow
@@ -95,7 +98,65 @@ def test_of_several_switches_at_once_those_that_refuse_every_rule_delay_no_other
             rows = observed.all_switches(controller.engine)
             return sum(row["policy_version"] == 1 for row in rows)
 
+        def errors() -> list[dict[str, str]]:
+            found = observed.events_of(controller.engine, "openflow-error", 0)
+            return [event["document"] for event in found]
+
         wait_until(lambda: right() == 3, "the accepting switches have their rules")
         # A switch that refuses may be slower than all that accept.
-        wait_until(lambda: controller.events().count("openflow-error") >= 3, "each refusal is an event")
+        wait_until(lambda: {error["switch"] for error in errors()} == {"s1", "s2", "s3"}, "each is an event")
         wait_until(lambda: controller.events().count("switch-connected") == 6, "all are connected")
+        assert all("BAD_PREREQ" in error["error"] and "Rule" in error["rule"] for error in errors())
+
+
+# ── Peers that break the protocol ──────────────────────────────────────────────────────────────
+
+HELLO = message(MessageType.HELLO)
+
+
+GARBAGE = {
+    "http": b"GET / HTTP/1.1\r\nHost: sluice\r\n\r\n",
+    "length 0": struct.pack("!BBHI", 4, 0, 0, 1) * 10,
+    "openflow 1.0": b"\x01" + HELLO[1:],
+    "another version after the hello": HELLO + struct.pack("!BBHI", 5, 21, 8, 1),
+    "a controller's message": HELLO + message(MessageType.FLOW_MOD, bytes(48)),
+    "port description cut off": HELLO
+    + message(MessageType.MULTIPART_REPLY, struct.pack("!HHxxxx3s", 13, 0, b"abc")),
+}
+"""What AnswerReader and Framer refuse, and what only the connection does. Their own tests have the other cases."""
+
+
+def hung_up(sock: socket.socket) -> bool:
+    """Whether the controller closes the connection. Earlier bytes are ignored."""
+    sock.settimeout(300)
+    try:
+        while sock.recv(1 << 16):
+            pass
+    except ConnectionError:
+        return True
+    except TimeoutError:
+        return False
+    return True
+
+
+def test_garbage_and_endless_handshakes_are_hung_up_on_and_leave_no_thread_behind(
+    controller: Process,
+) -> None:
+    """Half-open connections, half a message and a message that never ends stay open for a while."""
+    peer = Peer(controller.port, 1)
+    peer.run(controller.applied)
+    at_rest = controller.threads
+    endless = [b"", b"\x04\x00", HELLO, HELLO + struct.pack("!BBHI", 4, 19, 65535, 1)]
+    hostile = []
+    for sent in (*endless, *GARBAGE.values()):
+        hostile.append(socket.create_connection(("127.0.0.1", controller.port)))
+        hostile[-1].sendall(sent)
+    peer.run(lambda: controller.log.count("closing the connection") >= len(GARBAGE), timeout_s=300)
+    peer.run(lambda: controller.threads == at_rest, timeout_s=300)
+    assert all(map(hung_up, hostile))
+    assert "Traceback" not in controller.log
+    assert not peer.closed
+    for sock in hostile:
+        sock.close()
+    peer.close()
+    serves(controller)

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two hosts on one cable, without a switch, and real agents on them that report to a fake web process.
-
-The network namespaces of the hosts end with the process that made them.
-"""
+"""Two hosts on one cable, without a switch, and real agents on them that report to a fake web process."""
 
 import json
 import shutil
@@ -12,7 +9,6 @@ import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -21,9 +17,9 @@ from sluice.policy.schema.entries import write
 from sluice.policy.tags import DEFAULT_IDLE_GAP_NS
 from sluice.policy.wire.agents import AgentSettings, HostSettings
 from sluice.policy.wire.records import FlowRecord, ScheduledFlow
-from sluice.runtime import command
 from sluice.runtime.process import spawn, stop
 from sluice.runtime.wait import wait_until
+from tests.kernel.lab import Namespace, address, connect
 from tests.unit.hostagent.fake_web import FakeWeb
 
 HOSTS = ("h1", "h2")
@@ -40,65 +36,36 @@ class Cable:
     """
 
     def __init__(self, rate: str | None = None) -> None:
-        self._holders = {name: spawn(["unshare", "--net", "sleep", "infinity"]) for name in HOSTS}
+        self.hosts = {name: Namespace() for name in HOSTS}
         self._children: list[subprocess.Popen[bytes]] = []
-        try:
-            self._lay(rate)
-        except BaseException:
-            self.close()
-            raise
+        connect(self.hosts["h1"], "h1-eth0", self.hosts["h2"], "h2-eth0")
+        for name, host in self.hosts.items():
+            host.run("sysctl", "-q", "-w", "net.ipv4.tcp_ecn=1", "net.ipv4.tcp_no_metrics_save=1")
+            address(host, f"{name}-eth0", f"{ADDRESSES[name]}/24")
+            if rate:
+                qdisc, of = f"tc qdisc add dev {name}-eth0", f"tc class add dev {name}-eth0"
+                host.run(*f"{qdisc} root handle 1: htb default 1".split())
+                host.run(*f"{of} parent 1: classid 1:1 htb rate {rate}".split())
 
-    def exec(self, host: str, argv: Sequence[str], timeout_s: float = 30.0) -> str:
-        return command.run([*self._enter(host), *argv], timeout_s=timeout_s)
+    def exec(self, host: str, argv: Sequence[str]) -> str:
+        return self.hosts[host].run(*argv)
 
-    def spawn(self, host: str, argv: Sequence[str], log_file: Path | None = None) -> subprocess.Popen[bytes]:
-        child = spawn([*self._enter(host), *argv], log_file=log_file)
-        self._children.append(child)
-        return child
+    def spawn(self, host: str, argv: Sequence[str], log_file: Path) -> subprocess.Popen[bytes]:
+        with self.hosts[host]:
+            self._children.append(spawn(argv, log_file=log_file))
+        return self._children[-1]
 
     def close(self) -> None:
-        for process in [*self._children, *self._holders.values()]:
-            stop(process)
+        for child in self._children:
+            stop(child)
+        for host in self.hosts.values():
+            host.close()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    def _enter(self, host: str) -> list[str]:
-        return ["nsenter", f"--net=/proc/{self._holders[host].pid}/ns/net"]
-
-    def _lay(self, rate: str | None) -> None:
-        for process in self._holders.values():
-            wait_until(partial(_is_elsewhere, process.pid), "the host has its network namespace")
-        peer = str(self._holders["h2"].pid)
-        self.exec("h1", f"ip link add h1-eth0 type veth peer name h2-eth0 netns {peer}".split())
-        for name in HOSTS:
-            for line in _host_commands(f"{name}-eth0", ADDRESSES[name], rate):
-                self.exec(name, line.split())
-
-
-def _is_elsewhere(pid: int) -> bool:
-    """Whether a process has left this process's network namespace."""
-    return Path(f"/proc/{pid}/ns/net").readlink() != Path("/proc/self/ns/net").readlink()
-
-
-def _host_commands(interface: str, address: str, rate: str | None) -> list[str]:
-    commands = [
-        "sysctl -q -w net.ipv4.tcp_ecn=1 net.ipv4.tcp_no_metrics_save=1",
-        f"ethtool -K {interface} tx off tso off gso off gro off",
-        f"ip link set {interface} gso_max_segs 1",
-        f"ip address add {address}/24 dev {interface}",
-        "ip link set lo up",
-        f"ip link set {interface} up",
-    ]
-    if rate:
-        commands += [
-            f"tc qdisc add dev {interface} root handle 1: htb default 1",
-            f"tc class add dev {interface} parent 1: classid 1:1 htb rate {rate}",
-        ]
-    return commands
 
 
 class Agents:

@@ -5,7 +5,6 @@ import os
 import random
 import signal
 import socket
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -14,13 +13,15 @@ from functools import partial
 import pytest
 
 from experiments.checks.soak import read_process
-from sluice.dataplane.link_queues import Qdisc, qdisc_at
+from sluice.dataplane.link_queues import CLASSES, Qdisc, qdisc_at
 from sluice.hostagent.link import HostLink, LinkMeter, with_rates
 from sluice.hostagent.loop import READ, Loop
 from sluice.hostagent.tagger import HostTagger
 from sluice.hostagent.wire import DRIFT, Difference, Notice, PeerClock, PeerClocks, machine_number
 from sluice.policy.wire.agents import LinkCounters
+from sluice.runtime.command import run
 from sluice.runtime.identity import boot
+from tests.kit.known import known
 from tests.unit.hostagent.agents import Cable
 
 OURS, ROOT = 0x5C1C0000, 0xFFFFFFFF
@@ -87,35 +88,24 @@ def resident_kb() -> int:
     return used[0]
 
 
-READ_QUEUES = """
-import socket
-import sys
-from sluice.hostagent.link import HostLink
-from sluice.hostagent.link import LinkMeter
-from sluice.runtime.command import run
-
-link = HostLink(["h1-eth0"], "root")
-link.begin()
-with socket.socket(type=socket.SOCK_DGRAM) as sender:
-    sender.setsockopt(socket.SOL_SOCKET, socket.SO_PRIORITY, 0x5C1C0003)
-    for _ in range(5):
-        sender.sendto(bytes(1000), ("10.9.0.2", 9))
-print(*(queue.sent_bytes for queue in LinkMeter("h1-eth0").read().queues))
-run(["tc", "qdisc", "replace", "dev", "h1-eth0", "root", "handle", "9:", "pfifo", "limit", "0"])
-with socket.socket(type=socket.SOCK_DGRAM) as sender:
-    for _ in range(3):
-        sender.sendto(bytes(1000), ("10.9.0.2", 9))
-found = LinkMeter("h1-eth0").read()
-print(found.dropped, found.waiting_bytes, len(found.queues))
-"""
+def send(datagrams: int, priority: int = 0) -> None:
+    with socket.socket(type=socket.SOCK_DGRAM) as sender:
+        sender.setsockopt(socket.SOL_SOCKET, socket.SO_PRIORITY, priority)
+        for _ in range(datagrams):
+            sender.sendto(bytes(1000), ("10.9.0.2", 9))
 
 
 def test_meter__counts_what_each_queue_sends_and_what_the_link_drops() -> None:
-    with Cable() as cable:
-        cable.exec("h1", ["ping", "-c", "1", "10.9.0.2"])
-        queues, dropped = cable.exec("h1", [sys.executable, "-c", READ_QUEUES]).strip().splitlines()
-    assert queues.split() == ["0", "0", str(5 * 1042), *["0"] * 5]
-    assert dropped.split() == ["3", "0", "0"]
+    with Cable() as cable, cable.hosts["h1"]:
+        run(["ping", "-c", "1", "10.9.0.2"])
+        HostLink(["h1-eth0"], "root").begin()
+        meter = LinkMeter("h1-eth0")
+        send(5, CLASSES[2])
+        assert [queue.sent_bytes for queue in known(meter.read()).queues] == [0, 0, 5 * 1042, *[0] * 5]
+        run(["tc", "qdisc", "replace", "dev", "h1-eth0", "root", "handle", "9:", "pfifo", "limit", "0"])
+        send(3)
+        counted = known(meter.read())
+        assert (counted.dropped, counted.waiting_bytes, counted.queues) == (3, 0, ())
 
 
 US, S = 1_000, 1_000_000_000

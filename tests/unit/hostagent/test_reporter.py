@@ -15,7 +15,7 @@ import pytest
 
 from sluice.hostagent.agent import Agent
 from sluice.hostagent.loop import Loop
-from sluice.hostagent.reporter import LAST_RETRY_S, Courier, Reporter
+from sluice.hostagent.reporter import LAST_RETRY_S, Channel, Courier, Reporter
 from sluice.hostagent.spool import Spool
 from sluice.policy.schema.desired import Policy
 from sluice.policy.schema.entries import write
@@ -129,8 +129,7 @@ class Bench:
         self.failures = 0
         client = HttpClient(web.target)
         self.reporter = Reporter(
-            "h1",
-            client,
+            Channel("h1", client),
             [Courier(self.spool, client.post)],
             host_heartbeat,
             apply or self.applied.append,
@@ -194,17 +193,6 @@ def test_an_error_ends_the_agent_and_is_kept(web: FakeWeb, tmp_path: Path) -> No
     bench.reporter.join(300)
     assert isinstance(bench.reporter.error, RuntimeError)
     assert bench.failures == 1
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("answer", [[], None])
-def test_an_answer_that_is_no_object_is_not_applied(web: FakeWeb, tmp_path: Path, answer: object) -> None:
-    web.settings = answer
-    bench = Bench(web, tmp_path)
-    bench.reporter.start()
-    wait_until(lambda: bench.reporter._is_away, "the reporter notes that the web process is away")
-    bench.reporter.finish()
-    assert bench.applied == []
 
 
 # ── What an agent reports to systemd: both of its threads must turn ────────────────────────────

@@ -165,7 +165,7 @@ STEP_BYTES = 1514 * STEP_PACKETS
     ("scheme", "tagged_part", "demoted"),
     [
         *(("aemon", part, part != 1.0) for part in (None, 1.0, 0.5, 0.0)),
-        *((scheme, part, part is None) for scheme in ("sluice", "karuna") for part in (None, 1.0)),
+        *(("sluice", part, part is None) for part in (None, 1.0)),
     ],
 )
 def test_urgency_that_no_agent_explains_is_no_better_than_background(

@@ -16,10 +16,11 @@ from sluice.dataplane.port_settings import PortSettings
 from sluice.hostagent.link import Traffic
 from sluice.hostagent.port import agent as port_agent
 from sluice.hostagent.port import queues
-from sluice.hostagent.port.agent import Channel, PortAgent, last_behaviour
+from sluice.hostagent.port.agent import PortAgent, last_behaviour, open_channel
 from sluice.hostagent.port.machine_watch import MachineWatch
 from sluice.hostagent.port.service import sole_agent
 from sluice.hostagent.port.settings import PortAgentSettings, write_json
+from sluice.hostagent.reporter import Channel
 from sluice.policy.errors import EnvironmentLacking, FieldError, SluiceError
 from sluice.policy.figures.validity import NO_DELAYS, MachineStatus
 from sluice.policy.network.graph import Topology
@@ -343,33 +344,42 @@ def channel(answer: Answer | None) -> tuple[Channel, FakeWeb]:
     return Channel("rack1", web), web
 
 
-def test_ask__sends_the_heartbeat_and_reads_the_settings() -> None:
+def test_exchange__sends_the_heartbeat_and_applies_the_settings(agent: PortAgent) -> None:
     answer = settings(7, scheme="fish")
     ports, web = channel(Answer(200, json.dumps(write(answer)).encode()))
-    assert ports.ask(port_heartbeat()) == answer
+    agent.exchange(ports, port_heartbeat())
+    assert (agent.policy_version, agent.behaviour) == (7, answer.ports)
     assert web.heard == [("/api/v1/agents/rack1", wire.heartbeat_document(port_heartbeat()))]
 
 
 @pytest.mark.parametrize(
-    "answer", [None, Answer(404, b"{}"), Answer(200, b"<html>"), Answer(200, b'{"version": 7}')]
+    "answer",
+    [
+        None,
+        Answer(404, b"{}"),
+        *(Answer(200, body) for body in (b"<html>", b'{"version": 7}', b"[]", b"null")),
+    ],
 )
-def test_ask__no_usable_answer_is_none(answer: Answer | None) -> None:
-    assert channel(answer)[0].ask(port_heartbeat()) is None
+def test_ask__no_usable_answer_is_that_of_a_server_that_is_away(answer: Answer | None) -> None:
+    with pytest.raises(ServerAway):
+        channel(answer)[0].ask(port_heartbeat())
 
 
-def test_ask__says_once_that_the_certificate_was_revoked(caplog: pytest.LogCaptureFixture) -> None:
+def test_exchange__says_once_that_the_certificate_was_revoked(
+    agent: PortAgent, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.WARNING)
     problem = "this agent's certificate was revoked; enrol it again"
     ports, _web = channel(Answer(403, json.dumps({"error": {"problem": problem}}).encode()))
-    assert ports.ask(port_heartbeat()) is None
-    assert ports.ask(port_heartbeat()) is None
+    for _ in range(2):
+        agent.exchange(ports, port_heartbeat())
     assert len(caplog.messages) == 1
     assert problem in caplog.text
     assert "keeping the last settings" in caplog.text
 
 
 def test_open__needs_an_identity_over_tls(tmp_path: Path) -> None:
-    assert Channel.open(PortAgentSettings(run_dir=tmp_path)) is None
-    assert Channel.open(PortAgentSettings(run_dir=tmp_path, web="unix:/run/web.sock")) is not None
+    assert open_channel(PortAgentSettings(run_dir=tmp_path)) is None
+    assert open_channel(PortAgentSettings(run_dir=tmp_path, web="unix:/run/web.sock")) is not None
     with pytest.raises(SluiceError, match="run `sluice enrol port-agent --kind port`"):
-        Channel.open(PortAgentSettings(run_dir=tmp_path, web="https://192.0.2.1:8443"))
+        open_channel(PortAgentSettings(run_dir=tmp_path, web="https://192.0.2.1:8443"))
