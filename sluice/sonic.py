@@ -19,8 +19,6 @@ is no Open vSwitch counts nothing for Sluice. So the operator says what the port
     s1:1    a port of the network with counters: it gets the thresholds that are in force there
     h3      a host: the port leads to it, and its thresholds follow from the flows that agents have reported to it
     any     an uplink: its thresholds follow from all flows that agents have reported
-
-An export that follows the network has all rows at first, and then those that changed.
 """
 
 import re
@@ -319,21 +317,15 @@ class Following:
         self.tables: Tables = {}
         """All rows as of the newest look."""
 
-    def look(self) -> Tables:
-        """Look at the network. Return the rows that the switch does not have. Raises SluiceError."""
+    def look(self) -> bool:
+        """Look at the network. Return whether the switch lacks any of its rows. Raises SluiceError."""
         running = look(self._remote)
         check_places(running, self._interfaces.values())
         if self.made is None or running.version != self._version:
             traffic = self._traffic or reported_traffic(running, self._load)
             self.made, self._version = planned(running.policy, traffic), running.version
         self.tables = self._tables(self.made.plan, ports_of(self.made, running, self._interfaces, self._load))
-        changed = {
-            table: {
-                row: fields for row, fields in rows.items() if self._taken.get(table, {}).get(row) != fields
-            }
-            for table, rows in self.tables.items()
-        }
-        return {table: rows for table, rows in changed.items() if rows}
+        return self.tables != self._taken
 
     def taken(self) -> None:
         """The switch has taken all rows of the newest look."""

@@ -10,9 +10,11 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 from hypothesis.internal.constants_ast import Constants
+from sqlalchemy import Engine
 
 from sluice.policy.errors import EnvironmentLacking
 from sluice.runtime.postgres import PostgresServer, programs
+from sluice.store.engine import open_store
 
 # No verdict depends on how busy the machine is. "fixed": the same few examples on every run. "random": many, of a seed
 # that `make fuzz` chooses and prints.
@@ -98,6 +100,14 @@ def postgres() -> Iterator[PostgresServer]:
         pytest.skip(str(lacking))
     with PostgresServer.start() as server:
         yield server
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[Engine]:
+    """An empty store in SQLite."""
+    engine = open_store(f"sqlite:///{tmp_path}/store.db")
+    yield engine
+    engine.dispose()
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.pg)])

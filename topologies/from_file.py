@@ -145,11 +145,11 @@ def build(values: Parameters) -> Topology:
     try:
         text = path.read_text()
         if path.suffix.lower() in SUFFIXES:
-            edges = [_Placed(where, read(OwnLink, table, where)) for where, table in tables(text)]
+            edges = [(where, read(OwnLink, table, where)) for where, table in tables(text)]
             return _network("edges", edges, values)
         file = read(File, tomllib.loads(text))
-        links = [_Placed(f"links[{i}]", OwnLink(ends)) for i, ends in enumerate(file.links)]
-        links += [_Placed(f"link[{i}].between", link) for i, link in enumerate(file.link)]
+        links = [(f"links[{i}]", OwnLink(ends)) for i, ends in enumerate(file.links)]
+        links += [(f"link[{i}].between", link) for i, link in enumerate(file.link)]
         return _network("links", links, values)
     except OSError as error:
         raise FieldError(
@@ -164,17 +164,13 @@ def build(values: Parameters) -> Topology:
         raise FieldError("file", f"{path}: {error}") from None
 
 
-@dataclass(frozen=True)
-class _Placed:
-    """A link, and where in the file its ends are."""
-
-    where: str
-    link: OwnLink
+PlacedLink = tuple[str, OwnLink]
+"""Where in the file the ends of a link are, and the link."""
 
 
-def _network(what: str, links: Sequence[_Placed], values: Parameters) -> Topology:
+def _network(what: str, links: Sequence[PlacedLink], values: Parameters) -> Topology:
     """Return the network of these links, which the file calls `what`."""
-    ends = [_ends(placed.where, placed.link.between) for placed in links]
+    ends = [_ends(where, link.between) for where, link in links]
     _check_once(links, ends)
     hosts = sorted({number for pair in ends for kind, number in pair if kind == "h"})
     switches = sorted({number for pair in ends for kind, number in pair if kind == "s"})
@@ -182,9 +178,7 @@ def _network(what: str, links: Sequence[_Placed], values: Parameters) -> Topolog
     _check_numbers(what, "s", switches, 1, MOST_SWITCHES)
     used: Counter[int] = Counter()
     ports = [
-        port
-        for placed, pair in zip(links, ends, strict=True)
-        for port in _ports(placed.link, pair, values, used)
+        port for (_, link), pair in zip(links, ends, strict=True) for port in _ports(link, pair, values, used)
     ]
     network = Topology(
         KIND, tuple(map(host, hosts)), tuple(map(switch, switches)), tuple(ports), asdict(values)
@@ -217,13 +211,12 @@ def _ends(where: str, text: str) -> tuple[End, End]:
     return (second, first) if first[0] == "h" else (first, second)
 
 
-def _check_once(links: Sequence[_Placed], ends: Sequence[tuple[End, End]]) -> None:
+def _check_once(links: Sequence[PlacedLink], ends: Sequence[tuple[End, End]]) -> None:
     """Check that no link appears twice, and that each host has one link."""
     seen: dict[object, str] = {}
-    for placed, pair in zip(links, ends, strict=True):
-        where = placed.where
+    for (where, link), pair in zip(links, ends, strict=True):
         if before := seen.get(frozenset(pair)):
-            raise FieldError(where, f"{shortened(placed.link.between)} is in the file already, as {before}")
+            raise FieldError(where, f"{shortened(link.between)} is in the file already, as {before}")
         seen[frozenset(pair)] = where
         kind, number = pair[1]
         if kind == "h":

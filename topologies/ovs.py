@@ -50,10 +50,10 @@ def tool_argv(argv: Sequence[str], folder: Path) -> list[str]:
     return list(argv)
 
 
-def tool(argv: Sequence[str], folder: Path, *, stdin: str | None = None, timeout_s: float = 30.0) -> str:
+def tool(argv: Sequence[str], folder: Path, *, stdin: str | None = None) -> str:
     """Run ovs-vsctl, ovs-ofctl, ovs-appctl, … against the instance in a folder, from any namespace."""
     env = {**os.environ, **environment(folder)}
-    return run(tool_argv(argv, folder), stdin=stdin, env=env, timeout_s=timeout_s)
+    return run(tool_argv(argv, folder), stdin=stdin, env=env, timeout_s=30.0)
 
 
 def make_database(folder: Path) -> None:
@@ -195,11 +195,8 @@ def socket_descriptors(pid: int) -> dict[str, int]:
             target = str(entry.readlink())
             if target.startswith("socket:"):
                 descriptors[target] = int(entry.name)
-    except (
-        FileNotFoundError,
-        ProcessLookupError,
-    ):  # the socket was closed since the listing, or the process is gone
-        return descriptors
+    except (FileNotFoundError, ProcessLookupError):
+        pass  # the socket was closed since the listing, or the process is gone
     return descriptors
 
 
@@ -221,7 +218,7 @@ def packet_sockets(pid: int, known: frozenset[str] = frozenset()) -> Iterator[tu
                 yield inode, duplicate
 
 
-def enlarge(pid: int, known: frozenset[str] = frozenset()) -> frozenset[str]:
+def enlarge(pid: int, known: frozenset[str]) -> frozenset[str]:
     """Enlarge the buffers of a process's packet sockets, except known ones. Returns the inodes of the enlarged."""
     done = set()
     for inode, packet_socket in packet_sockets(pid, known):

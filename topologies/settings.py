@@ -11,7 +11,7 @@ import os
 import signal
 import socket
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from sluice.hostagent.port.settings import PortAgentSettings, write_json
@@ -82,8 +82,7 @@ def load_start(path: Path) -> tuple[Settings, Topology]:
         values[name] = Path(values[name])
     values["behaviour"] = read(PortBehaviour, values["behaviour"])
     values["controllers"] = tuple(values["controllers"])
-    names = {field.name for field in fields(Settings)}
-    return Settings(**{k: values[k] for k in names}), Topology.from_document(document["topology"])
+    return Settings(**values), Topology.from_document(document["topology"])
 
 
 CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWNET = 0x0002_0000, 0x0400_0000, 0x4000_0000

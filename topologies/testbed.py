@@ -231,7 +231,6 @@ class Testbed:
         argv: Sequence[str],
         *,
         stdin: str | None = None,
-        env: Mapping[str, str] | None = None,
         timeout_s: float = 300.0,
     ) -> str:
         """Run a command to its end in a host's network namespace (None: the switches') and return its output.
@@ -239,7 +238,7 @@ class Testbed:
         The command dies with the calling thread. Raises the errors of runtime.command.run.
         """
         prefix = ["setpriv", "--pdeathsig", "KILL", *self.enter(host)]
-        return run([*prefix, *argv], stdin=stdin, env=env, timeout_s=timeout_s)
+        return run([*prefix, *argv], stdin=stdin, timeout_s=timeout_s)
 
     def spawn(
         self,

@@ -15,7 +15,7 @@ from sluice.policy.schema.kinds import Choice, Whole
 from sluice.policy.wire.access import CHANGE, OWNER, READ, ROLES, TOKEN_LIFE_MAX_S, allows
 from sluice.store import access
 from sluice.store.observed import add_event
-from sluice.webui.api import Api, ApiError, Model, read_json
+from sluice.webui.api import Api, ApiError, Model, model_of, read_json
 from sluice.webui.services import services
 
 
@@ -74,12 +74,7 @@ class AccessTokenAnswer(Model):
     expires_at: float = Field(description="epoch seconds")
 
 
-class AccessTokenModel(Model):
-    name: str
-    role: Literal["read", "change"]
-    created_at: float
-    expires_at: float
-    revoked_at: float | None
+class AccessTokenModel(model_of(access.AccessToken, role=Literal["read", "change"])):  # type: ignore[misc]
     state: Literal["valid", "ended", "revoked"]
 
 

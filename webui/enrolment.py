@@ -17,7 +17,7 @@ from sluice.runtime.certificates import pem
 from sluice.store import access
 from sluice.store.observed import add_event
 from sluice.webui.access import check_agent, holder
-from sluice.webui.api import AgentPath, Api, ApiError, Model, read_json
+from sluice.webui.api import AgentPath, Api, ApiError, Model, model_of, read_json
 from sluice.webui.auth import require_token
 from sluice.webui.authority import Authority
 from sluice.webui.services import services
@@ -58,13 +58,7 @@ class TokenAnswer(Model):
     expires_at: int = Field(description="epoch seconds")
 
 
-class AgentCertificate(Model):
-    serial: str
-    name: str
-    kind: str
-    issued_at: float
-    ends_at: float
-    revoked_at: float | None
+class AgentCertificate(model_of(access.Certificate)):  # type: ignore[misc]
     state: Literal["valid", "ended", "revoked"]
 
 

@@ -20,13 +20,12 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from flask import Flask
 from tornado.netutil import bind_sockets, bind_unix_socket
 
 from sluice.policy.errors import EnvironmentLacking
-from sluice.policy.retention import Retention
 from sluice.runtime.lifecycle import LIMIT_S, Notifier
 from sluice.runtime.process import die_with_parent
 from sluice.runtime.settings.kinds import split_address
@@ -37,10 +36,8 @@ from sluice.webui.app import create_app
 from sluice.webui.authority import Authority
 from sluice.webui.bridge import AGENTS, PLAIN, UNIX, Bridge
 from sluice.webui.housekeeping import EventLog, Housekeeping, free_stuck_copies
+from sluice.webui.service import WebOptions, retention_of
 from sluice.webui.services import EXTENSION, Services
-
-if TYPE_CHECKING:
-    from sluice.webui.service import WebOptions
 
 log = logging.getLogger(__name__)
 
@@ -68,11 +65,6 @@ class ServerSettings:
     store_url: str = field(repr=False)
     """With the password."""
     token: str = field(repr=False)
-    listen: Sequence[str]
-    """Addresses, each HOST:PORT."""
-    authority: Path
-    """Folder of the agents' certificate authority; needed with an address for agents."""
-    retention: Retention
     run_manager: Path | None = None
     """The socket of the process of runs."""
 
@@ -231,7 +223,7 @@ async def _serve(
 def listeners(settings: ServerSettings) -> list[Listener]:
     """Return sockets that listen at all addresses. Raises EnvironmentLacking."""
     options = settings.options
-    listening = [(PLAIN, each) for address in settings.listen for each in _bound(address)]
+    listening = [(PLAIN, each) for address in options.addresses for each in _bound(address)]
     if options.agents:
         listening += [(AGENTS, each) for each in _bound(options.agents)]
     if options.unix:
@@ -266,15 +258,15 @@ def application(settings: ServerSettings) -> Flask:
     app = create_app(
         engine,
         settings.token,
-        authority=Authority(settings.authority, options.certificate_life) if options.agents else None,
-        hosts=allowed_hosts(settings.listen, options.allowed_hosts),
+        authority=Authority(options.authority_folder, options.certificate_life) if options.agents else None,
+        hosts=allowed_hosts(options.addresses, options.allowed_hosts),
         most_streams=options.most_streams,
         run_manager=settings.run_manager,
     )
     shared: Services = app.extensions[EXTENSION]
     event_log = EventLog(engine, str(options.event_log)) if options.event_log else None
     Housekeeping(
-        engine, shared.tally, shared.ingestion, shared.stopping, settings.retention, event_log
+        engine, shared.tally, shared.ingestion, shared.stopping, retention_of(options), event_log
     ).start()
     if engine.dialect.name == "postgresql":
         arguments = (engine, shared.stopping)

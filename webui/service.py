@@ -129,6 +129,16 @@ class WebOptions:
         default=Retention.most_flows,
     )
 
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """Where to serve, each HOST:PORT."""
+        return self.listen or (() if self.unix else (DEFAULT_LISTEN,))
+
+    @property
+    def authority_folder(self) -> Path:
+        """Folder of the agents' certificate authority; needed with an address for agents."""
+        return self.authority or default_authority_path()
+
 
 def problems(options: WebOptions) -> Iterator[FieldError]:
     """Plain text beyond the loopback needs a word, the agents' address must be another one, a certificate must end."""
@@ -198,6 +208,7 @@ def run(options: WebOptions) -> int:
     from sluice.store.failures import AWAY, DISK_FULL, failure_of
     from sluice.webui.authority import Authority
     from sluice.webui.housekeeping import EventLog
+    from sluice.webui.server import ServerSettings
 
     logs.start()
     store_url = with_password(options.store, options.store_password_file)
@@ -215,24 +226,25 @@ def run(options: WebOptions) -> int:
             raise EnvironmentLacking(f"cannot open the store: {why}") from error
         log.error("%s", failure.problem)
     token, source = find_token(options.token_file, make=True)
-    settings = _server_settings(options, store_url, token)
     if options.agents:
-        Authority(settings.authority).web_chain()  # a problem with the folder shows before the workers start
-        print(f"agents on https://{options.agents}, authority in {settings.authority}", flush=True)
-    for address in settings.listen:
+        authority = options.authority_folder
+        Authority(authority).web_chain()  # a problem with the folder shows before the workers start
+        print(f"agents on https://{options.agents}, authority in {authority}", flush=True)
+    for address in options.addresses:
         print(f"dashboard on http://{address}", flush=True)
         if not kinds.is_loopback(address):
             log.warning("%s has no TLS: anyone on the way reads tokens and all answers", address)
     print(f"a policy change needs the token in {source}", flush=True)
-    _serve(settings, options)
+    _serve(ServerSettings(options, store_url, token))
     return 0
 
 
-def _serve(settings: ServerSettings, options: WebOptions) -> None:
+def _serve(settings: ServerSettings) -> None:
     """Serve until a signal, and end the runs of the page /runs with the server."""
     from sluice.webui.runs import ManagerProcess
     from sluice.webui.server import Server
 
+    options = settings.options
     if options.runs is None:
         Server(settings, Notifier()).run()
         return
@@ -242,19 +254,6 @@ def _serve(settings: ServerSettings, options: WebOptions) -> None:
         Server(replace(settings, run_manager=manager.socket), Notifier(), manager.check).run()
     finally:
         manager.stop()
-
-
-def _server_settings(options: WebOptions, store_url: str, token: str) -> ServerSettings:
-    from sluice.webui.server import ServerSettings
-
-    return ServerSettings(
-        options=options,
-        store_url=store_url,
-        token=token,
-        listen=options.listen or (() if options.unix else (DEFAULT_LISTEN,)),
-        authority=options.authority or default_authority_path(),
-        retention=retention_of(options),
-    )
 
 
 SERVICE = Service(

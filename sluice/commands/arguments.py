@@ -11,6 +11,7 @@ from typing import Any
 
 from sluice.cli import COMMANDS
 from sluice.policy.errors import FieldError, SluiceError, shortened
+from sluice.policy.units import rate_bps
 from sluice.runtime import plugins
 from sluice.runtime.settings.kinds import PASSWORD_REMEDY, PLAINTEXT, Age, has_password, is_loopback
 from sluice.runtime.toml import can_name_a_file
@@ -150,21 +151,30 @@ def _whole(text: str, least: int) -> int:
 
 def load_share(text: str) -> float:
     """Return a load as a share of a link's rate. Raises ArgumentTypeError."""
-    return _number(text, lambda value: 0 < value < 1, "a load above 0 and below 1")
+    return number(text, lambda value: 0 < value < 1, "a load above 0 and below 1")
 
 
 def above_zero(text: str) -> float:
     """Return a number above 0. Raises ArgumentTypeError."""
-    return _number(text, lambda value: 0 < value < math.inf, "a number above 0")
+    return number(text, lambda value: 0 < value < math.inf, "a number above 0")
+
+
+def rate(text: str) -> int:
+    """Return a rate such as 100Mbit in bit/s. Raises ArgumentTypeError."""
+    try:
+        return rate_bps("--rate", text)
+    except FieldError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def seconds(text: str) -> float:
     """Return a time above 0. Raises ArgumentTypeError."""
     what = f"a number of seconds above 0 and at most {LONGEST_S:g}"
-    return _number(text, lambda value: 0 < value <= LONGEST_S, what)
+    return number(text, lambda value: 0 < value <= LONGEST_S, what)
 
 
-def _number(text: str, allows: Callable[[float], bool], what: str) -> float:
+def number(text: str, allows: Callable[[float], bool], what: str) -> float:
+    """Return a number that is allowed. `what`: the allowed numbers in words. Raises ArgumentTypeError."""
     try:
         value = float(text)
     except ValueError:
@@ -286,7 +296,9 @@ def completed(
 
 def scenarios() -> list[str]:
     """Return the names of the included scenarios."""
-    return sorted(path.stem for path in (Path(__file__).parents[1] / "data" / "scenarios").glob("*.toml"))
+    from sluice.runs.files import scenario_names
+
+    return scenario_names()
 
 
 def schemes() -> list[str]:

@@ -25,7 +25,6 @@ from sluice.dataplane.congestion import kernel_parts
 from sluice.dataplane.shared_resource import Provided
 from sluice.policy.errors import FieldError, SluiceError
 from sluice.policy.schemes import SCHEMES
-from sluice.policy.units import rate_bps
 from sluice.remote import Remote
 from sluice.runs.services import Process, Services, service_argv
 from sluice.runtime.command import CommandFailed, run
@@ -69,7 +68,7 @@ def parser() -> argparse.ArgumentParser:
     parser = options.command_parser("attach", _EPILOG)
     parser.add_argument(
         "--rate",
-        type=_rate,
+        type=options.rate,
         metavar="RATE",
         help="rate of the links that nothing shapes, for example 100Mbit",
     )
@@ -131,13 +130,6 @@ def execute(arguments: argparse.Namespace) -> int:
         f"The network is as it was. The records are in {arguments.out}.", highlight=False, soft_wrap=True
     )
     return 0
-
-
-def _rate(text: str) -> int:
-    try:
-        return rate_bps("--rate", text)
-    except FieldError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 class Attached:

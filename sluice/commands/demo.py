@@ -12,7 +12,7 @@ from typing import Any
 from sluice.commands import arguments as options
 from sluice.policy.errors import FieldError, SluiceError
 from sluice.policy.fabrics import SIMULATOR, TESTBED, missing
-from sluice.policy.units import format_rate, rate_bps
+from sluice.policy.units import format_rate
 from sluice.policy.wire.records import SCHEDULED, WATCHED
 from sluice.runs import tour, validity
 from sluice.runs.bundle import COMMAND, BundleWriter, by_time, machine_meta, policy_rows
@@ -115,10 +115,7 @@ def execute(arguments: argparse.Namespace) -> int:
 
 def demo_rate(text: str) -> int:
     """Return bit/s. Raises ArgumentTypeError."""
-    try:
-        rate = rate_bps("--rate", text)
-    except FieldError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
+    rate = options.rate(text)
     if not validity.RATES_BPS[0] <= rate <= validity.RATES_BPS[-1]:
         raise argparse.ArgumentTypeError(f"must be from 1Mbit to 10Mbit, not {text}")
     return rate

@@ -3,7 +3,6 @@
 
 import argparse
 import json
-import math
 import sys
 import time
 from pathlib import Path
@@ -12,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from sluice import sonic
-from sluice.commands.arguments import SCENARIO_HELP, command_parser, file
+from sluice.commands.arguments import DAY_S, SCENARIO_HELP, command_parser, file, load_share, number
 from sluice.policy.errors import FieldError, SluiceError
 from sluice.policy.schemes.classes import lost
 from sluice.policy.tags import EDGES_BYTES
@@ -60,7 +59,7 @@ def parser() -> argparse.ArgumentParser:
         "workload, or the flows that hosts have reported)",
     )
     sonic.add_argument(
-        "--load", type=_load, default=DEFAULT_LOAD, help="load of reported flows (default: 0.8)"
+        "--load", type=load_share, default=DEFAULT_LOAD, help="load of reported flows (default: 0.8)"
     )
     sonic.add_argument(
         "--only-maps",
@@ -180,26 +179,10 @@ def _traffic(text: str) -> Traffic:
     if not separator:
         raise argparse.ArgumentTypeError(f"write SIZES:LOAD, for example web-search:0.8, not {text!r}")
     try:
-        return Traffic(load_cdf(name), _load(load), name=name)
+        return Traffic(load_cdf(name), load_share(load), name=name)
     except FieldError as error:
         raise argparse.ArgumentTypeError(error.problem) from None
 
 
 def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = math.nan
-    if not 1 <= seconds <= 86_400:
-        raise argparse.ArgumentTypeError(f"write seconds between 1 and 86400, not {text!r}")
-    return seconds
-
-
-def _load(text: str) -> float:
-    try:
-        load = float(text)
-    except ValueError:
-        load = math.nan
-    if not 0 < load < 1:
-        raise argparse.ArgumentTypeError(f"a load is between 0 and 1, not {text!r}")
-    return load
+    return number(text, lambda value: 1 <= value <= DAY_S, f"a number of seconds from 1 to {DAY_S}")

@@ -7,6 +7,7 @@ The figures, intervals and verdicts are those of policy/figures/scoreboard.py, a
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -150,8 +151,8 @@ def _columns(classes: Sequence[str], documents: Sequence[Document]) -> list[Colu
     """Return the columns in which any variant has a figure. All times of a column have one unit."""
     columns = [
         Column("Mean slowdown", _of_class("all", "slowdown"), PLAIN),
-        Column("Missed", lambda document: _of(document, "miss_ratio"), PERCENT),
-        Column("Retransmissions per flow", lambda document: _of(document, "retransmissions_per_flow"), PLAIN),
+        Column("Missed", itemgetter("miss_ratio"), PERCENT),
+        Column("Retransmissions per flow", itemgetter("retransmissions_per_flow"), PLAIN),
     ]
     times_of_flows = [
         (f"{name.capitalize()} {title}", _of_class(name, key))
@@ -172,12 +173,7 @@ def _known(figure_of: Callable[[Document], Document], documents: Sequence[Docume
 
 
 def _of_class(name: str, key: str) -> Callable[[Document], Document]:
-    return lambda document: _of(document["classes"][name], key)
-
-
-def _of(document: Document, key: str) -> Document:
-    figure: Document = document[key]
-    return figure
+    return lambda document: document["classes"][name][key]
 
 
 _HEADINGS = (

@@ -294,17 +294,13 @@ def against_load(variants: Sequence[Variant], baseline: Variant, classes: Sequen
         with panel(f"{group} flows, {statistic}", panels, "load", "fct_ratio") as drawing:
             axes = drawing.axes
             for variant in variants:
-                _load_curve(
-                    drawing,
-                    variant,
-                    {
-                        load: tables.ratio(variant.at(load), baseline.at(load), figure_of)
-                        for load in tables.loads_of([variant])
-                        if load is not None and baseline.at(load)
-                    },
-                )
+                loads = [load for load in _loads([variant]) if baseline.at(load)]
+                ratios = {
+                    load: tables.ratio(variant.at(load), baseline.at(load), figure_of) for load in loads
+                }
+                _load_curve(drawing, variant, ratios)
             axes.set(xlabel="load", ylabel=f"FCT ÷ {baseline.label}")
-            axes.set_xticks(_some([load for load in tables.loads_of(variants) if load is not None]))
+            axes.set_xticks(_some(_loads(variants)))
             if axes.get_ylim()[1] > WIDE_RATIO:
                 logarithmic(axes, "y", tables.factor_text)
             else:
@@ -318,14 +314,10 @@ def misses_against_load(variants: Sequence[Variant]) -> list[Panel]:
     with panel("deadlines missed", panels, "load", "share_missed") as drawing:
         axes = drawing.axes
         for variant in variants:
-            shares = {
-                load: tables.miss_ratio(variant.at(load))
-                for load in tables.loads_of([variant])
-                if load is not None
-            }
+            shares = {load: tables.miss_ratio(variant.at(load)) for load in _loads([variant])}
             _load_curve(drawing, variant, shares)
         axes.set(xlabel="load", ylabel="share missed")
-        axes.set_xticks(_some([load for load in tables.loads_of(variants) if load is not None]))
+        axes.set_xticks(_some(_loads(variants)))
         axes.set_ylim(bottom=0)
         axes.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{share:.0%}"))
     return panels
@@ -364,6 +356,10 @@ def misses(variants: Sequence[Variant], load: float | None) -> list[Panel]:
         axes.set_xlim(0, max(longest, 1e-6) * 1.9)  # room for the label right of the longest bar
         axes.figure.subplots_adjust(left=0.01, bottom=0.04, top=1 - 0.35 / height)
     return panels
+
+
+def _loads(variants: Sequence[Variant]) -> list[float]:
+    return [load for load in tables.loads_of(variants) if load is not None]
 
 
 def _some(loads: Sequence[float]) -> Sequence[float]:

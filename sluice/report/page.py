@@ -162,8 +162,8 @@ def write_report(
     out.write_text(_render(context))
     if figures is not None:
         _save(context["over_loads"], context["parts"], figures)
-    invalid = sum(not run.summary["valid"]["ok"] for run in runs)
-    return [*([f"{invalid} of {len(runs)} runs are not valid"] if invalid else []), *notices(variants(runs))]
+    invalid = context["invalid_runs"]
+    return [*([f"{invalid} of {len(runs)} runs are not valid"] if invalid else []), *context["notices"]]
 
 
 def _save(over_loads: Sequence[Block], parts: Sequence[LoadPart], folder: Path) -> None:

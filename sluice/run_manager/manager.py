@@ -124,11 +124,6 @@ def _checked(document: dict[str, Any], on: str) -> Resolved:
     return resolved
 
 
-def scenario_names() -> list[str]:
-    """Return the names of the scenarios that Sluice includes."""
-    return sorted(path.stem for path in files.SCENARIOS.glob("*.toml"))
-
-
 def _given(request: RunRequest) -> Mapping[str, Any]:
     if (request.scenario is None) == (request.text is None):
         raise FieldError("scenario", "give either the name of a scenario or a text")
@@ -137,7 +132,7 @@ def _given(request: RunRequest) -> Mapping[str, Any]:
             return parse_toml(request.text)
         except NotToml as error:
             raise FieldError("text", f"not TOML: {error}") from None
-    names, name = scenario_names(), str(request.scenario)
+    names, name = files.scenario_names(), str(request.scenario)
     if name not in names:
         raise FieldError(
             "scenario",
@@ -394,7 +389,7 @@ class Listing:
             documents = [self._described(entry) for entry in listed]
             self._known = {entry: self._known[entry] for entry in listed if entry in self._known}
         fabrics = [{"name": on, "problem": self._manager.obstacle(on)} for on in (SIMULATOR, TESTBED)]
-        return {"runs": documents, "scenarios": scenario_names(), "fabrics": fabrics}
+        return {"runs": documents, "scenarios": files.scenario_names(), "fabrics": fabrics}
 
     def _described(self, entry: Entry) -> dict[str, Any]:
         own = self._manager.states().get(entry.name)

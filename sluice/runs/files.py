@@ -130,6 +130,11 @@ def known_workloads() -> list[str]:
     return sorted({*plugins.WORKLOADS, *(path.stem for path in WORKLOADS.glob("*.cdf"))})
 
 
+def scenario_names() -> list[str]:
+    """Return the names of the scenarios that Sluice includes."""
+    return sorted(path.stem for path in SCENARIOS.glob("*.toml"))
+
+
 def load_trace(name: str) -> Trace | FlowTable:
     """Return a trace or a table of flows, by path."""
     path = Path(name)
@@ -195,9 +200,11 @@ def read_document(path: Path) -> dict[str, Any]:
     try:
         return _read_json(path) if path.suffix == ".json" else read_toml(path)
     except FileNotFoundError:
-        names = ", ".join(sorted(p.stem for p in SCENARIOS.glob("*.toml")))
-        near = guess(path.stem, [p.stem for p in SCENARIOS.glob("*.toml")])
-        raise SluiceError(f"{path}: no such file{near}; the included scenarios are {names}") from None
+        names = scenario_names()
+        near = guess(path.stem, names)
+        raise SluiceError(
+            f"{path}: no such file{near}; the included scenarios are {', '.join(names)}"
+        ) from None
     except IsADirectoryError:
         inner = path / "scenario.json"
         raise SluiceError(f"{path}: is a folder; give {inner if inner.exists() else 'a TOML file'}") from None

@@ -3,7 +3,7 @@
 
 The figures have exact counts and means, and 99th percentiles from a histogram, in memory of a fixed size. progress.json
 in a run's folder is for `sluice top` and the page of runs. The process of the run writes it twice a second, and deletes
-it when the bundle is complete.
+it when the bundle is complete. A sweep keeps such files of its points, too.
 """
 
 import json
@@ -110,10 +110,12 @@ def flow_count(scenario: Scenario) -> int:
 
 
 FILE = "progress.json"
-RUNNING, FAILED = "running", "failed"
+RUNNING, DONE, FAILED = "running", "done", "failed"
 WRITE_EVERY_S = 0.5
 MOST_BYTES = 20_000
 """A longer file is none of a run."""
+MOST_REASON = 2_000
+"""Characters of a reason. The log has all of them."""
 
 
 @dataclass(frozen=True)
@@ -183,7 +185,15 @@ class ProgressFile:
 
     def fail(self, reason: str) -> None:
         """Keep the file, with the reason why there is no bundle."""
-        self._state = replace(self._state, state=FAILED, remaining_s=None, reason=reason)
+        self._end(state=FAILED, reason=reason[:MOST_REASON])
+
+    def keep(self) -> None:
+        """Keep the file, with the time that the run took."""
+        self._end(state=DONE, share=1.0)
+
+    def _end(self, **changes: Any) -> None:
+        elapsed_s = time.monotonic() - self._began_s
+        self._state = replace(self._state, elapsed_s=elapsed_s, remaining_s=None, **changes)
         self._write()
 
     @property

@@ -23,7 +23,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -200,7 +200,7 @@ class Stack:
             (self.meeting / "token").write_text(secrets.token_urlsafe(24))
             self.services.start("web", self._spawn_web)
         self.start_network()
-        wait_until(self._web_answers, "the web process answers", timeout_s=READY_TIMEOUT_S)
+        self.wait(self._web_answers, "the web process answers")
         self.wait_applied(version)
 
     def start_network(self) -> None:
@@ -255,7 +255,6 @@ class Stack:
         return spawn(argv, log_file=self._log("controller"), env=env)
 
     def _web_answers(self) -> bool:
-        self.check()
         try:
             return self.get("health").ok
         except ServerAway:
@@ -290,15 +289,23 @@ class Stack:
         self.services.check()
         keep_short(self.out / "log")
 
+    def wait(self, ready: Callable[[], bool], what: str, timeout_s: float = READY_TIMEOUT_S) -> None:
+        """Restart processes that die until this is true. `what` says it. Raises TimeoutError."""
+
+        def checked() -> bool:
+            self.check()
+            return ready()
+
+        wait_until(checked, what, timeout_s=timeout_s)
+
     def wait_applied(self, version: int) -> None:
         """Wait until every switch has applied this policy version."""
 
         def applied() -> bool:
-            self.check()
             newest = desired.progress(self.engine)
             return newest.version >= version and newest.applied_at is not None
 
-        wait_until(applied, f"the switches have applied policy version {version}", timeout_s=READY_TIMEOUT_S)
+        self.wait(applied, f"the switches have applied policy version {version}")
 
     def start_agents(self, flows: Sequence[ScheduledFlow]) -> float:
         """Start agents and then the traffic. Returns the epoch second of the first flow. See `prepare_agents`."""
@@ -323,12 +330,11 @@ class Stack:
         names = {host.name for host in self.topology.hosts}
 
         def all_report() -> bool:
-            self.check()
             agents = observed.all_agents(self.engine)
             return names <= {agent.name for agent in agents if agent.seen_s > since_s}
 
         what = f"the agents report (their logs are in {self.out / 'log'})"
-        wait_until(all_report, what, timeout_s=AGENTS_TIMEOUT_S)
+        self.wait(all_report, what, AGENTS_TIMEOUT_S)
 
     def _schedule(self, flows: Sequence[ScheduledFlow]) -> Schedule:
         """Return one agent's schedule with these flows."""

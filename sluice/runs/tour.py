@@ -36,8 +36,7 @@ from sluice.policy.workload.scenario import Scenario, scheduled_flows, traffic_o
 from sluice.report.runs import bundle_scoreboard
 from sluice.report.tables import time_text
 from sluice.runs.bundle import VersionOf, by_run, replaced_by_others
-from sluice.runs.stack import NETWORK, READY_TIMEOUT_S, SimulatedStack, Stack
-from sluice.runtime.wait import wait_until
+from sluice.runs.stack import NETWORK, SimulatedStack, Stack
 from sluice.store import desired, flows, observed
 from sluice.store.desired import PolicyVersion
 from sluice.terminal import console, summary_table
@@ -357,9 +356,9 @@ def _testbed_stage(stack: Stack, policy: Policy, run_id: str, stage_s: float) ->
         ports = [beat for beat in beats if isinstance(beat, PortHeartbeat)]
         return bool(ports) and all(beat.policy_version >= version for beat in ports)
 
-    _wait(stack, ports_follow, f"the ports follow policy version {version}")
+    stack.wait(ports_follow, f"the ports follow policy version {version}")
     settled = time.monotonic() + SETTLE_S
-    _wait(stack, lambda: time.monotonic() >= settled, "the hosts follow")
+    stack.wait(lambda: time.monotonic() >= settled, "the hosts follow")
     rng = np.random.default_rng(scenario.seed)
     flows = scheduled_flows(scenario, stack.topology, rng, run_id, until_s=stage_s)
     before = stack.recorded()
@@ -368,14 +367,6 @@ def _testbed_stage(stack: Stack, policy: Policy, run_id: str, stage_s: float) ->
     show(stack, end, lambda: stack.recorded() - before >= len(flows))
     stack.stop_agents()
     return Stage(version, run_id)
-
-
-def _wait(stack: Stack, ready: Callable[[], bool], what: str) -> None:
-    def checked() -> bool:
-        stack.check()
-        return ready()
-
-    wait_until(checked, what, timeout_s=READY_TIMEOUT_S)
 
 
 # ── Simulator ───────────────────────────────────────────────────────────────────────────────────
@@ -390,7 +381,7 @@ def _simulated_stage(stack: SimulatedStack, policy: Policy, run_id: str, stage_s
     stack.start_network()
     stack.wait_applied(version)
     settled = time.monotonic() + SETTLE_S
-    _wait(stack, lambda: time.monotonic() >= settled, "the network settles")
+    stack.wait(lambda: time.monotonic() >= settled, "the network settles")
     began_s = stack.heartbeat().simulated_s
     stack.begin_traffic()
     end = time.monotonic() + SLOWEST * stage_s + stack.scenario.grace_s

@@ -9,12 +9,12 @@ from pathlib import Path
 from sluice.policy.errors import SluiceError
 from sluice.runs.fabrics import runner
 from sluice.runs.files import resolve
-from sluice.runs.progress import flow_count
+from sluice.runs.progress import ProgressFile
 from sluice.runtime import plugins
 from sluice.runtime.command import CommandFailed
 from sluice.runtime.process import die_with_parent
 from sluice.sweep.points import CONFIG
-from sluice.sweep.progress import DONE, FAILED, StatusFile
+from sluice.sweep.progress import status_folder
 from sluice.terminal import end_in_order
 
 
@@ -23,30 +23,24 @@ def main(folder: Path, name: str) -> int:
     with its traceback."""
     end_in_order()
     die_with_parent()
-    status = StatusFile(folder, name)
+    config = json.loads((folder / CONFIG).read_text())
+    point, on = config["points"][name], config["on"]
+    status = ProgressFile(status_folder(folder, name), name=name, scheme=point["scheme"], on=on)
     try:
         plugins.load()
-        _run(folder, name, status)
+        os.chdir(config["cwd"])  # paths in a scenario are relative to where the sweep was started
+        runner(on)(resolve(point["document"]), folder / name, status.report)
     except (SluiceError, CommandFailed, TimeoutError) as error:
         print(f"sluice: {error}", file=sys.stderr)
-        status.end(FAILED, str(error))
+        status.fail(str(error))
         return 2
     except KeyboardInterrupt:
         return 130
     except BaseException as error:
-        status.end(FAILED, f"{type(error).__name__}: {error}")
+        status.fail(f"{type(error).__name__}: {error}")
         raise
-    status.end(DONE)
+    status.keep()
     return 0
-
-
-def _run(folder: Path, name: str, status: StatusFile) -> None:
-    """Run the point `name` of a sweep's configuration and write its bundle into its folder."""
-    config = json.loads((folder / CONFIG).read_text())
-    os.chdir(config["cwd"])  # paths in a scenario are relative to where the sweep was started
-    resolved = resolve(config["points"][name]["document"])
-    flows = flow_count(resolved.scenario)
-    runner(config["on"])(resolved, folder / name, lambda progress: status.progress(progress.recorded, flows))
 
 
 if __name__ == "__main__":

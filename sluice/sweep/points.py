@@ -91,11 +91,10 @@ class Point:
         return "/".join([self.scheme, *load, f"seed-{self.seed:02d}"])
 
 
-def check_point(document: Document, on: str | None = None) -> Resolved:
+def check_point(document: Document, on: str) -> Resolved:
     """Return the scenario of a point. FieldError: it is not valid, or the fabric `on` cannot run it."""
     resolved = resolve(document)
-    if on is not None:
-        check_on(resolved.scenario, on)
+    check_on(resolved.scenario, on)
     return resolved
 
 
@@ -108,7 +107,7 @@ def points(
     settings: Mapping[str, Any] | None = None,
     most: int | None = None,
     on: str | None = None,
-    check: Callable[[Document], Resolved] = check_point,
+    check: Callable[[Document], Resolved] = resolve,
 ) -> list[Point]:
     """Return every combination. A missing axis comes from the document's [sweep] table, otherwise
     from the scenario. Short runs on the simulator (`on`) have five seeds then, from the scenario's own on.

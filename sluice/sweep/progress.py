@@ -1,97 +1,44 @@
 # SPDX-License-Identifier: Apache-2.0
 """The progress of a sweep: the states of its points, the time left, and its progress.json.
 
-Each point writes a small file on its machine, and the display reads all files. `sluice top` and the page of runs read
-progress.json while the sweep lasts.
+Each point writes a progress.json of its own on its machine, and the display reads all of them. `sluice top` and the
+page of runs read that of the sweep while it lasts.
 """
 
-import json
 import statistics
-import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from sluice.runs.prediction import Work
-from sluice.runs.progress import ProgressFile, progress_file
+from sluice.runs.progress import (
+    FAILED,
+    LEAST_SHARE,
+    RUNNING,
+    ProgressFile,
+    RunState,
+    progress_file,
+    read_state,
+)
 from sluice.sweep.points import Point
 
-RUNNING, DONE, FAILED = "running", "done", "failed"
-WRITE_EVERY_S = 0.5
 STATUS = ".status"
-"""Folder with the status of each point, in the folder of a sweep."""
+"""Folder with the files of the points, in the folder of a sweep."""
 
 
-@dataclass(frozen=True)
-class Status:
-    """The state of one point."""
-
-    state: str
-    elapsed_s: float
-    """Seconds since it started."""
-    done: int = 0
-    """Flows that have ended, out of `flows`."""
-    flows: int = 0
-    reason: str = ""
-    """Why it failed, in one line."""
-
-    @property
-    def share_done(self) -> float:
-        """The part of the work that is done, as far as it is known."""
-        if self.state == DONE:
-            return 1.0
-        is_known = self.state == RUNNING and self.done > self.flows / 100
-        return self.done / self.flows if is_known else 0.0
-
-    @property
-    def remaining_s(self) -> float | None:
-        """An estimate from the flows that have ended; None before a hundredth of them has ended."""
-        if self.done <= self.flows / 100:
-            return None
-        return max(0.0, self.elapsed_s * (self.flows / self.done - 1))
+def status_folder(folder: Path, point: str) -> Path:
+    """Return the folder with the progress.json of a point. The point's own folder is for its bundle alone."""
+    return folder / STATUS / point
 
 
-class StatusFile:
-    """The file of one point. Only the process that runs the point writes it."""
-
-    def __init__(self, folder: Path, point: str) -> None:
-        self.path = folder / STATUS / f"{point}.json"
-        self._began_s = self._written_s = time.monotonic()
-        self._latest = Status(RUNNING, 0.0)
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        self._write(self._latest)
-
-    def progress(self, done: int, flows: int) -> None:
-        self._latest = Status(RUNNING, self._elapsed_s(), done, flows)
-        if time.monotonic() >= self._written_s + WRITE_EVERY_S:
-            self._write(self._latest)
-
-    def end(self, state: str, reason: str = "") -> None:
-        latest = self._latest
-        self._write(Status(state, self._elapsed_s(), latest.done, latest.flows, reason))
-
-    def _elapsed_s(self) -> float:
-        return time.monotonic() - self._began_s
-
-    def _write(self, status: Status) -> None:
-        """Replace the file at once, so that a reader sees the old or the new status, never a mixture."""
-        fresh = self.path.with_suffix(".new")
-        fresh.write_text(json.dumps(asdict(status)))
-        fresh.replace(self.path)
-        self._written_s = time.monotonic()
+def read_status(folder: Path, point: str) -> RunState | None:
+    """Return the state of a point; None if it has not started."""
+    return read_state(status_folder(folder, point))
 
 
-def read_status(folder: Path, point: str) -> Status | None:
-    """Return the status of a point; None if it has not started."""
-    try:
-        return Status(**json.loads((folder / STATUS / f"{point}.json").read_text()))
-    except FileNotFoundError:
-        return None
-
-
-def remaining_s(statuses: Mapping[str, Status], works: Mapping[str, Work], jobs: int) -> float | None:
+def remaining_s(statuses: Mapping[str, RunState], works: Mapping[str, Work], jobs: int) -> float | None:
     """Return the seconds until the last point ends; None while they are unknown.
 
     `works` has the points of this call. A point without a status waits. Its time is its work at the pace of its scheme
@@ -115,18 +62,17 @@ def remaining_s(statuses: Mapping[str, Status], works: Mapping[str, Work], jobs:
 class Pace:
     """How fast points carry out their work."""
 
-    def __init__(self, statuses: Mapping[str, Status], works: Mapping[str, Work]) -> None:
+    def __init__(self, statuses: Mapping[str, RunState], works: Mapping[str, Work]) -> None:
         self._works = works
         amounts = [work.amount for work in works.values() if work.amount is not None]
         self._usual = statistics.fmean(amounts) if amounts else 1.0
         times: dict[str, float] = defaultdict(float)
         done: dict[str, float] = defaultdict(float)
         for point, status in statuses.items():
-            share = status.share_done
-            if share and point in works:
+            if point in works and status.share > LEAST_SHARE and status.state != FAILED:
                 for scheme in (works[point].scheme, ""):  # "" is for all schemes
                     times[scheme] += status.elapsed_s
-                    done[scheme] += share * self._amount(point)
+                    done[scheme] += status.share * self._amount(point)
         self._s_per_work = {scheme: times[scheme] / done[scheme] for scheme in done}
 
     @property
@@ -139,7 +85,7 @@ class Pace:
         pace = self._s_per_work.get(self._works[point].scheme, self._s_per_work[""])
         return pace * self._amount(point)
 
-    def left_s(self, point: str, status: Status) -> float:
+    def left_s(self, point: str, status: RunState) -> float:
         """Return the seconds that a running point still needs."""
         own_s = status.remaining_s
         return max(0.0, self.whole_s(point) - status.elapsed_s) if own_s is None else own_s
@@ -157,13 +103,13 @@ class SweepProgress:
     finished: int
     """Existing bundles, also those of earlier calls."""
     failed: int
-    running: Mapping[str, Status]
+    running: Mapping[str, RunState]
     remaining_s: float | None
 
     @property
     def share(self) -> float:
-        """The part of the points that is over, 0 to 1. Running points count by their flows that have ended."""
-        begun = sum(status.share_done for status in self.running.values())
+        """The part of the points that is over, 0 to 1. Running points count by their own shares."""
+        begun = sum(status.share for status in self.running.values())
         return min(1.0, (self.finished + self.failed + begun) / max(1, self.points))
 
 

@@ -22,6 +22,7 @@ from sluice.policy.errors import SluiceError
 from sluice.policy.fabrics import SIMULATOR
 from sluice.runs.fabrics import runner
 from sluice.runs.prediction import Work
+from sluice.runs.progress import DONE, FAILED, RUNNING
 from sluice.runtime.process import spawn
 from sluice.sweep import progress as states
 from sluice.sweep.cluster import DEFAULT_JOBS, JOBS, Cluster, job_entries
@@ -243,9 +244,9 @@ def _progress(out: Path, points: int, works: Mapping[str, Work], engine: _Here |
     """Return the progress of so many points. `works` has those that this call runs."""
     statuses = {name: states.read_status(out, name) for name in works}
     begun = {name: status for name, status in statuses.items() if status}
-    ended = [status for status in begun.values() if status.state == states.DONE]
-    failed = [status for status in begun.values() if status.state == states.FAILED]
-    running = {name: status for name, status in begun.items() if status.state == states.RUNNING}
+    ended = [status for status in begun.values() if status.state == DONE]
+    failed = [status for status in begun.values() if status.state == FAILED]
+    running = {name: status for name, status in begun.items() if status.state == RUNNING}
     return SweepProgress(
         points=points,
         finished=points - len(works) + len(ended),

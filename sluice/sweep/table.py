@@ -155,8 +155,8 @@ def picture(progress: SweepProgress) -> Group:
     """Return the headline and the running points."""
     bars = Table.grid(padding=(0, 1))
     for name, status in sorted(progress.running.items()):
-        bar = ProgressBar(total=max(status.flows, 1), completed=status.done, width=30)
-        flows = f"{status.done}/{status.flows} flows" if status.flows else "starting"
+        bar = ProgressBar(completed=100 * status.share, width=30)
+        flows = f"{status.recorded}/{status.scheduled} flows" if status.scheduled else "starting"
         bars.add_row(Text(f"  {name}"), bar, Text(flows))
     return Group(Text(headline(progress)), bars)
 

@@ -5,6 +5,7 @@ import numpy as np
 
 from sluice.policy.figures.metrics import IdealTimes
 from sluice.policy.network.graph import Port, Topology, host, switch
+from sluice.topologies import build
 
 RATE_BPS = 100_000_000
 
@@ -19,14 +20,10 @@ def ideal_fct_us(topology: Topology, source: str, destination: str, size_bytes: 
 FABRIC_BPS = 10_000_000
 
 
-def _edge(at: str, number: int, name: str, rate_bps: int = FABRIC_BPS) -> Port:
-    return Port(at, number, name, 0, rate_bps, edge=True)
-
-
 def single(hosts: int = 3, rate_bps: int = FABRIC_BPS) -> Topology:
     """One switch, host h<i> on port i."""
     names = range(1, hosts + 1)
-    ports = tuple(_edge("s1", i, f"h{i}", rate_bps) for i in names)
+    ports = tuple(Port("s1", i, f"h{i}", 0, rate_bps, edge=True) for i in names)
     return Topology("single", tuple(map(host, names)), (switch(1),), ports)
 
 
@@ -36,14 +33,5 @@ def star(hosts: int = 4, rate_bps: int = RATE_BPS) -> Topology:
 
 def leaf_spine(leaves: int = 2, spines: int = 2, hosts_per_leaf: int = 2) -> Topology:
     """Leaves s1 …, then spines; a leaf's ports are its hosts', then one to each spine."""
-    ports: list[Port] = []
-    for leaf in range(1, leaves + 1):
-        for i in range(1, hosts_per_leaf + 1):
-            ports.append(_edge(f"s{leaf}", i, f"h{(leaf - 1) * hosts_per_leaf + i}"))
-        for j in range(1, spines + 1):
-            spine, uplink = f"s{leaves + j}", hosts_per_leaf + j
-            ports.append(Port(f"s{leaf}", uplink, spine, leaf, FABRIC_BPS))
-            ports.append(Port(spine, leaf, f"s{leaf}", uplink, FABRIC_BPS))
-    hosts = tuple(host(i) for i in range(1, leaves * hosts_per_leaf + 1))
-    switches = tuple(switch(i) for i in range(1, leaves + spines + 1))
-    return Topology("leaf-spine", hosts, switches, tuple(ports))
+    size = {"leaves": leaves, "spines": spines, "hosts_per_leaf": hosts_per_leaf}
+    return build("leaf-spine", **size, host_rate_bps=FABRIC_BPS, core_rate_bps=FABRIC_BPS)

@@ -6,7 +6,6 @@ the time, so they wait for nothing.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,6 @@ from sluice.runs.tour import scheme_table, tour_policies
 from sluice.simulator.flows import FlowSource
 from sluice.store import desired, observed
 from sluice.store.desired import mark_applied, put_policy, put_topology
-from sluice.store.engine import open_store
 from sluice.store.flows import all_flows
 from sluice.store.observed import latest_thresholds
 from sluice.store.schema import applied, policies
@@ -108,13 +106,6 @@ class Driven:
 
     def events(self, kind: str) -> list[Any]:
         return [row["document"] for row in observed.events_of(self.engine, kind, 0)]
-
-
-@pytest.fixture
-def engine(tmp_path: Path) -> Iterator[Engine]:
-    engine = open_store(f"sqlite:///{tmp_path}/store.db")
-    yield engine
-    engine.dispose()
 
 
 @pytest.fixture

@@ -15,11 +15,12 @@ import pytest
 
 from sluice.runs.bundle import read_flows
 from sluice.runs.folder import describe, entry_of
+from sluice.runs.progress import RUNNING
 from sluice.runtime.process import spawn, stop
 from sluice.runtime.wait import wait_until
 from sluice.sweep import points, run_points
 from sluice.sweep.points import is_finished
-from sluice.sweep.progress import RUNNING, SweepProgress, read_status
+from sluice.sweep.progress import SweepProgress, read_status
 from tests.kit.bundles import PATIENCE_S, processes_in, sluice, write_scenario
 
 pytestmark = [pytest.mark.sim, pytest.mark.slow]
@@ -192,11 +193,11 @@ def test_run_points__from_python_with_progress(scenario: Path, tmp_path: Path) -
     assert not outcome.failed
     assert all(is_finished(tmp_path / "out", point) for point in wanted)
     assert (seen[-1].finished, seen[-1].points, seen[-1].remaining_s) == (2, 2, 0)
-    under_way = [status for progress in seen for status in progress.running.values() if status.done]
+    under_way = [status for progress in seen for status in progress.running.values() if status.recorded]
     assert all(len(progress.running) <= 1 for progress in seen)
-    assert {status.flows for status in under_way} == {5_000}
+    assert {status.scheduled for status in under_way} == {5_000}
 
 
 def _flows_done(out: Path, point: str) -> bool:
     status = read_status(out, point)
-    return status is not None and status.state == RUNNING and status.done > 0
+    return status is not None and status.state == RUNNING and status.recorded > 0

@@ -15,7 +15,7 @@ from typing import Any
 
 from sqlalchemy import Engine, insert, update
 
-from sluice.policy.network.graph import Port, Topology, host, switch
+from sluice.policy.network.graph import Topology
 from sluice.policy.schema.desired import Policy
 from sluice.policy.tags import snap_to_edge
 from sluice.policy.wire.records import FlowRecord, size_class
@@ -31,6 +31,7 @@ from sluice.store.observed import (
     put_switch,
 )
 from sluice.store.schema import applied, flows, policies
+from sluice.topologies import build
 from tests.kit.heartbeats import host_heartbeat, port_heartbeat
 
 LEAVES, SPINES, HOSTS_PER_LEAF = 4, 2, 4
@@ -43,18 +44,8 @@ SMALL_US = {"tcp": 42_000, "dctcp": 15_000, "pias": 9_000, "mlfq-adaptive": 6_50
 
 def leaf_spine(leaves: int = LEAVES, spines: int = SPINES, hosts_per_leaf: int = HOSTS_PER_LEAF) -> Topology:
     """Return the network of that many leaves, spines, and hosts for each leaf."""
-    hosts = tuple(host(i + 1) for i in range(leaves * hosts_per_leaf))
-    ports: list[Port] = []
-    for leaf in range(1, leaves + 1):
-        for i in range(hosts_per_leaf):
-            name = f"h{(leaf - 1) * hosts_per_leaf + i + 1}"
-            ports.append(Port(f"s{leaf}", i + 1, name, 0, RATE_BPS, edge=True))
-        for spine in range(1, spines + 1):
-            up, down = hosts_per_leaf + spine, leaf
-            ports.append(Port(f"s{leaf}", up, f"s{leaves + spine}", down, RATE_BPS * 2))
-            ports.append(Port(f"s{leaves + spine}", down, f"s{leaf}", up, RATE_BPS * 2))
-    switches = tuple(switch(i + 1) for i in range(leaves + spines))
-    return Topology("leaf-spine", hosts, switches, tuple(ports), {"leaves": leaves, "spines": spines})
+    size = {"leaves": leaves, "spines": spines, "hosts_per_leaf": hosts_per_leaf}
+    return build("leaf-spine", **size, host_rate_bps=RATE_BPS, core_rate_bps=2 * RATE_BPS)
 
 
 class Network:

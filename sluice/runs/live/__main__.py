@@ -21,7 +21,6 @@ from sluice.runtime import plugins
 from sluice.runtime.lifecycle import Notifier, on_end
 from sluice.store import lease
 from sluice.store.engine import open_store
-from sluice.topologies import build_topology
 
 IDLE_S = 0.01
 """Between two steps of a network that is on time."""
@@ -62,11 +61,10 @@ def run(arguments: argparse.Namespace, received: set[int]) -> None:
         return Instant(time.monotonic(), time.time())
 
     store_url, hold_s = arguments.store, arguments.hold
-    scenario, *_ = scenario_with(json.loads(arguments.scenario.read_text()))
+    scenario, _, topology = scenario_with(json.loads(arguments.scenario.read_text()))
     run_id = arguments.run_id or f"{scenario.name}-{int(time.time())}"
     recorder = Recorder(store_url, lambda desired: network.want(desired))
-    topology, holds = build_topology(scenario), hold_s is not None
-    network = LiveNetwork(scenario, topology, run_id, recorder, now(), holds=holds)
+    network = LiveNetwork(scenario, topology, run_id, recorder, now(), holds=hold_s is not None)
     # This process stands in for a controller, and so takes the controllers' lease.
     store, held = open_store(store_url), None
     try:

@@ -20,7 +20,7 @@ from sluice.controller.rules import SwitchRules
 from sluice.controller.state import Desired, SwitchState
 from sluice.policy.errors import FieldError
 from sluice.policy.network.graph import Topology
-from sluice.policy.schema.desired import Policy, queue_map
+from sluice.policy.schema.desired import queue_map
 from sluice.policy.units import PS_PER_NS
 from sluice.policy.wire import agents
 from sluice.policy.workload.flows import FlowBatch
@@ -40,13 +40,6 @@ class _Counted(NamedTuple):
     """Completed flows by port, group of ingress ports and bucket."""
 
 
-class InForce(NamedTuple):
-    """The policy that ports and hosts carry out."""
-
-    version: int
-    policy: Policy
-
-
 _CARRIED = 2
 """The first columns of `LiveFabric.tag_counters`: packets and bytes."""
 _PACKETS_SENT, _BYTES_SENT = 0, 1
@@ -58,18 +51,14 @@ class SimulatedController:
 
     def __init__(self, fabric: LiveFabric, reporter: Reporter) -> None:
         self._fabric, self._reporter = fabric, reporter
-        self._desired: Desired | None = None
+        self.in_force: Desired | None = None
+        """What ports and hosts carry out; None before the first policy from the store."""
         self._states: dict[str, SwitchState] = {}
         self._dpids: dict[str, int] = {}
         self._rows: dict[str, list[int]] = {}
         """Switch → rows of its ports in the fabric's counters."""
         self._applied_version = 0
         self._counted = self._count(-1)
-
-    @property
-    def in_force(self) -> InForce | None:
-        """Return what ports and hosts carry out; None before the first policy from the store."""
-        return InForce(self._desired.version, self._desired.policy) if self._desired else None
 
     # ── The desired state ───────────────────────────────────────────────────────────────────────
 
@@ -81,7 +70,7 @@ class SimulatedController:
             log.error("policy version %d stays unapplied: %s", desired.version, error)
             self._reporter.refused(desired, str(error))
             return
-        if self._desired is None:
+        if self.in_force is None:
             topology = desired.topology
             row_of = {port.id: row for row, port in enumerate(topology.ports)}
             for turn, switch in enumerate(topology.switches):
@@ -91,7 +80,7 @@ class SimulatedController:
                 self._reporter.connected(switch.dpid, switch.name)
         for state in self._states.values():
             state.want(desired)
-        self._desired = desired
+        self.in_force = desired
         self._reporter.idle_overrides(desired)
 
     # ── Operations ──────────────────────────────────────────────────────────────────────────────
@@ -103,7 +92,7 @@ class SimulatedController:
         for state in self._states.values():
             while (operation := state.next_operation(now_ns)) is not None:
                 self._carry_out(state, operation, now_ns)
-        desired = self._desired
+        desired = self.in_force
         if desired is None or desired.version == self._applied_version:
             return
         if all(state.version == desired.version for state in self._states.values()):
@@ -116,10 +105,10 @@ class SimulatedController:
             case states.ReadRules():
                 state.rules_read(SwitchRules())
             case states.Change():
-                assert self._desired is not None
+                assert self.in_force is not None
                 news = state.applied()
                 for port in news:
-                    self._fabric.map_queues(port.port, queue_map(self._desired.policy, port.thresholds_bytes))
+                    self._fabric.map_queues(port.port, queue_map(self.in_force.policy, port.thresholds_bytes))
                 self._reporter.thresholds(news)
                 dpid = self._dpids[state.name]
                 if self._reporter.recorded_version(dpid) != state.version:
@@ -197,7 +186,7 @@ class HostCounts:
 def host_heartbeats(
     topology: Topology,
     counts: HostCounts,
-    force: InForce,
+    force: Desired,
     running: Mapping[int, tuple[agents.RunningFlow, ...]],
 ) -> Iterator[tuple[str, agents.Heartbeat]]:
     """Yield each host's name and heartbeat. A simulated host has its scheme's congestion control and nothing else.
@@ -237,7 +226,7 @@ def host_heartbeats(
 
 
 def port_heartbeat(
-    topology: Topology, counters: Counters, force: InForce, now_s: float
+    topology: Topology, counters: Counters, force: Desired, now_s: float
 ) -> agents.PortHeartbeat:
     """Return the heartbeat of all ports, from `LiveFabric.queue_counters`.
 
@@ -259,7 +248,3 @@ def port_heartbeat(
         },
         late_ns={},
     )
-
-
-def simulator_heartbeat(elapsed_s: float, simulated_s: float, dilation: float) -> agents.SimulatorHeartbeat:
-    return agents.SimulatorHeartbeat(os.getpid(), elapsed_s, simulated_s, round(dilation, 3))

@@ -13,6 +13,7 @@ slowly than real time. The dilation factor says by how much (Gupta et al., "To i
 emulation", NSDI 2006).
 """
 
+import os
 import queue
 from collections import deque
 from collections.abc import Mapping
@@ -28,7 +29,7 @@ from sluice.hostagent.tcp import MOST_SHOWN
 from sluice.policy.network.graph import Topology
 from sluice.policy.schema.desired import Policy
 from sluice.policy.units import PS_PER_MS, PS_PER_S, US_PER_S
-from sluice.policy.wire.agents import Heartbeat, RunningFlow
+from sluice.policy.wire.agents import Heartbeat, RunningFlow, SimulatorHeartbeat
 from sluice.policy.workload.scenario import Scenario
 from sluice.runs.live import PORT_AGENT, SIMULATOR_AGENT, controller
 from sluice.runs.simulator_run import Texts, flow_rows, records
@@ -227,7 +228,7 @@ class LiveNetwork:
     def _report(self, at: Instant) -> None:
         """Write what a controller and agents write each second."""
         elapsed_s, simulated_s = at.now_s - self._began_s, self._fabric.now_ps / PS_PER_S
-        beat = controller.simulator_heartbeat(elapsed_s, simulated_s, self._pace.dilation)
+        beat = SimulatorHeartbeat(os.getpid(), elapsed_s, simulated_s, round(self._pace.dilation, 3))
         beats: dict[str, Heartbeat] = {SIMULATOR_AGENT: beat}
         force = self._controller.in_force
         if force is not None:

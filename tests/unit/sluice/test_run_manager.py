@@ -22,7 +22,6 @@ from sluice.run_manager.manager import (
     need_testbed,
     plan,
     refused,
-    scenario_names,
 )
 from sluice.runs.progress import born_at
 from sluice.runtime.process import spawn as really_spawn
@@ -218,7 +217,6 @@ thresholds = ["10KB"]
 
 
 def test_plan__a_name_or_a_text_with_changes() -> None:
-    assert "paper-mix" in scenario_names()
     named = plan({"on": "simulator", "scenario": "paper-mix", "flows": 9, "settings": ["workload.load=0.5"]})
     assert named.settings == ("workload.load=0.5", "workload.flows=9")
     assert named.scenario.workload.flows == 9

@@ -19,7 +19,6 @@ from sluice.controller.launcher import Launcher
 from sluice.hostagent.service import interface_of_default_route
 from sluice.policy.errors import EnvironmentLacking, FieldError
 from sluice.policy.schema.entries import entries
-from sluice.policy.version import VERSION
 from sluice.runtime.lifecycle import Notifier
 from sluice.runtime.process import spawn, stop
 from sluice.runtime.settings.service import Service, example, from_file, merge
@@ -57,12 +56,6 @@ def test_help__names_every_setting(one: Service[object], capsys: pytest.CaptureF
     for each in entries(one.table):
         assert re.search(rf"--{each.key.replace('_', '-')}(?![\w-])", shown), each.key
     assert str(one.file) in shown
-
-
-def test_version(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["--version"])
-    assert capsys.readouterr().out == f"Sluice {VERSION}\n"
 
 
 def test_a_part_that_is_not_installed_is_named(

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,9 @@ SCHEMA = json.loads(Path(__file__).with_name("sonic.schema.json").read_text())
 SCHEMES = ("sluice", "pias", "aemon", "karuna", "datcp")
 
 
+@cache
 def plan_of(scheme: str, **fields: Any) -> ClassPlan:
+    """Return the classes of a policy. To choose them costs seconds."""
     policy = Policy.from_document({"scheme": scheme, **fields})
     levels = len(policy.thresholds) + 1
     return class_plan(policy, [known_delays(load_cdf("web-search"), 0.8, levels)])

@@ -127,29 +127,21 @@ def test_settings_and_graph_survive_their_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value"),
+    ("field", "changes"),
     [
-        ("datapath", "dpdk"),
-        ("web", "ftp://x"),
-        ("rto_min_ms", 0),
-        ("initial_window", 0),
+        ("datapath", {"datapath": "dpdk"}),
+        ("web", {"web": "ftp://x"}),
+        ("rto_min_ms", {"rto_min_ms": 0}),
+        ("initial_window", {"initial_window": 0}),
+        ("mark_bytes", {"behaviour": PortBehaviour(mark_bytes=0)}),
+        ("mark_max_bytes", {"behaviour": PortBehaviour(mark_max_bytes=10)}),
+        ("release_ns", {"behaviour": PortBehaviour(release_ns=-1)}),
     ],
 )
-def test_settings__refuse_and_name_the_field(tmp_path: Path, name: str, value: Any) -> None:
+def test_settings__refuse_and_name_the_field(tmp_path: Path, field: str, changes: dict[str, Any]) -> None:
     with pytest.raises(FieldError) as error:
-        Settings(run_dir=tmp_path, log_dir=tmp_path, **{name: value})
-    assert error.value.field == name
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("mark_bytes", 0), ("mark_max_bytes", 10), ("release_ns", -1)],
-)
-def test_settings__refuse_impossible_behaviour(tmp_path: Path, name: str, value: int) -> None:
-    fields: dict[str, Any] = {name: value}
-    with pytest.raises(FieldError) as error:
-        Settings(run_dir=tmp_path, log_dir=tmp_path, behaviour=PortBehaviour(**fields))
-    assert error.value.field == name
+        Settings(run_dir=tmp_path, log_dir=tmp_path, **changes)
+    assert error.value.field == field
 
 
 def test_port_settings__the_policy_at_the_edge_and_in_the_core() -> None:

@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The links of a testbed: delays, losses, probes and the rules of its switches."""
+"""The links of a testbed: delays, losses and the rules of its switches."""
 
-import socket
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -11,8 +9,7 @@ from sluice import topologies
 from sluice.hostagent.port import machine_watch
 from sluice.policy.network.graph import Port
 from sluice.policy.tags import TAG_COUNT
-from sluice.topologies import commands, ovs, probe, testbed
-from sluice.topologies.probe import Received
+from sluice.topologies import commands, testbed
 from sluice.topologies.qdiscs import HOP_NS, delay_warnings, needs_delays
 
 LONG = topologies.build("single", link_delay_ns=5_000_000, host_delay_ns=HOP_NS)
@@ -93,30 +90,6 @@ def test_qdisc_drops__the_root_counts_for_its_classes_and_clsact_does_not() -> N
         '{"kind":"clsact","dev":"s1-eth1","drops":100}]'
     )
     assert machine_watch.qdisc_drops("queues of", text) == {"queues of s1-eth1": 4}
-
-
-FOLDER = Path("/run/x")
-
-
-def test_tool_argv__appctl_gets_the_socket() -> None:
-    expected = ["ovs-appctl", "-t", "/run/x/ovs-vswitchd.ctl", "dpif/show"]
-    assert ovs.tool_argv(["ovs-appctl", "dpif/show"], FOLDER) == expected
-
-
-def test_rate__of_the_bytes_after_the_first_packet() -> None:
-    assert Received(packets=2, frame_bytes=1250, first_ns=0, last_ns=1_000_000).rate_bps == pytest.approx(
-        10_000_000
-    )
-
-
-def test_set_tos__both_families() -> None:
-    for family, level, option in (
-        (socket.AF_INET, socket.IPPROTO_IP, socket.IP_TOS),
-        (socket.AF_INET6, socket.IPPROTO_IPV6, socket.IPV6_TCLASS),
-    ):
-        with socket.socket(family, socket.SOCK_DGRAM) as out:
-            probe.set_tos(out, 61 << 2 | 2)
-            assert out.getsockopt(level, option) == 61 << 2 | 2
 
 
 def test_flows__a_rule_writes_the_queue_twice_and_keeps_the_tag() -> None:

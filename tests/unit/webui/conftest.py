@@ -2,7 +2,6 @@
 
 import threading
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Any, Protocol, cast
 
 import pytest
@@ -10,7 +9,6 @@ from flask import Flask
 from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy import Engine
 
-from sluice.store.engine import open_store
 from sluice.webui.app import create_app
 from tests.kit.clock import slow_clock
 
@@ -62,13 +60,6 @@ def scrape(client: Client) -> dict[str, dict[tuple[tuple[str, str], ...], float]
 @pytest.fixture(autouse=True)
 def no_agent_is_late(monkeypatch: pytest.MonkeyPatch) -> None:
     slow_clock(monkeypatch)
-
-
-@pytest.fixture
-def engine(tmp_path: Path) -> Iterator[Engine]:
-    engine = open_store(f"sqlite:///{tmp_path}/store.db")
-    yield engine
-    engine.dispose()
 
 
 @pytest.fixture

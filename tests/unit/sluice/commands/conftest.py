@@ -5,22 +5,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 from wsgiref.simple_server import WSGIRequestHandler, make_server
 
 import pytest
 from sqlalchemy import Engine
 
-from sluice.store.engine import open_store
 from sluice.webui.app import create_app
-
-
-@pytest.fixture
-def engine(tmp_path: Path) -> Iterator[Engine]:
-    engine = open_store(f"sqlite:///{tmp_path}/store.db")
-    yield engine
-    engine.dispose()
 
 
 class Quiet(WSGIRequestHandler):

@@ -25,11 +25,6 @@ from sluice.sweep.points import Point, predicted_works
 from tests.kit.known import known
 
 
-def flows(fct_us: list[float], classes: list[int], deadlines: list[bool], met: list[bool]) -> FlowFigures:
-    times = np.asarray(fct_us)
-    return FlowFigures(times, times, np.asarray(classes, np.uint8), np.asarray(deadlines), np.asarray(met), 0)
-
-
 def test_running_figures__are_those_of_all_parts_together() -> None:
     rng = np.random.default_rng(1)
     fct_us = np.exp(rng.normal(8, 2, 30_000))
@@ -47,7 +42,8 @@ def test_running_figures__are_those_of_all_parts_together() -> None:
 
 def test_running_figures__count_unfinished_flows_and_missed_deadlines() -> None:
     figures = RunningFigures()
-    figures.add(flows([100.0, float("nan"), 50.0], [0, 0, 1], [True, True, False], [True, False, False]))
+    times, classes = np.array([100, np.nan, 50]), np.array([0, 0, 1], np.uint8)
+    figures.add(FlowFigures(times, times, classes, np.array([1, 1, 0], bool), np.array([1, 0, 0], bool), 0))
     found = figures.document()
     assert (found["deadlines"], found["missed"], found["unfinished"]) == (2, 1, 1)
     assert found["classes"]["small"]["n"] == 1
@@ -75,6 +71,9 @@ def test_progress_file__a_failed_run_says_why(tmp_path: Path) -> None:
         raise ValueError("no room")
     state = known(read_state(tmp_path))
     assert (state.state, state.reason, state.is_alive) == (FAILED, "no room", False)
+    with pytest.raises(ValueError, match="xxx"), progress_file(tmp_path, **NAMES):
+        raise ValueError("x" * 100_000)
+    assert known(read_state(tmp_path)).reason.startswith("xxx"), "a long reason leaves the file readable"
 
 
 def test_run_state__the_next_process_with_the_number_is_another_run(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,18 +13,9 @@ from sluice.cli import main
 from sluice.policy.fabrics import SIMULATOR
 from sluice.runs.folder import SWEEP, describe, entry_of
 from sluice.runs.prediction import Work
+from sluice.runs.progress import DONE, RUNNING, Progress, ProgressFile, RunState
 from sluice.sweep import Point
-from sluice.sweep.progress import (
-    DONE,
-    FAILED,
-    RUNNING,
-    Status,
-    StatusFile,
-    SweepProgress,
-    read_status,
-    remaining_s,
-    sweep_file,
-)
+from sluice.sweep.progress import SweepProgress, read_status, remaining_s, status_folder, sweep_file
 from sluice.sweep.table import headline
 from tests.kit.bundles import document
 from tests.kit.known import known
@@ -41,7 +33,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_share__running_points_count_by_their_flows() -> None:
-    half = {"pias/load-0.5/seed-01": Status(RUNNING, 10.0, 50, 100)}
+    half = {"pias/load-0.5/seed-01": running(10, 0.5)}
     assert SweepProgress(4, 1, 1, half, None).share == pytest.approx(2.5 / 4)
     assert SweepProgress(0, 0, 0, {}, 0).share == 0
 
@@ -89,17 +81,23 @@ def test_sweep_file__a_killed_sweep_is_not_under_way(folder: Path) -> None:
     assert "ended without a message" in known["reason"]
 
 
-def running(elapsed_s: float, done: int, flows: int = 100) -> Status:
-    return Status(RUNNING, elapsed_s, done, flows)
+def running(elapsed_s: float, share: float) -> RunState:
+    left_s = Progress(share, 1, 0, 0).remaining_s(elapsed_s)
+    return RunState(1, 1, "", "", "", 0, elapsed_s=elapsed_s, share=share, remaining_s=left_s)
 
 
-def test_status_file__what_is_written_is_read(tmp_path: Path) -> None:
-    file = StatusFile(tmp_path, "pias/load-0.5/seed-01")
+def finished(elapsed_s: float) -> RunState:
+    return replace(running(elapsed_s, 1), state=DONE)
+
+
+def test_read_status__the_file_of_a_point_stays(tmp_path: Path) -> None:
+    file = ProgressFile(
+        status_folder(tmp_path, "pias/load-0.5/seed-01"), name="x", scheme="pias", on=SIMULATOR
+    )
     assert known(read_status(tmp_path, "pias/load-0.5/seed-01")).state == RUNNING
-    file.progress(30, 100)
-    file.end(FAILED, "no such host")
+    file.keep()
     status = known(read_status(tmp_path, "pias/load-0.5/seed-01"))
-    assert (status.state, status.done, status.flows, status.reason) == (FAILED, 30, 100, "no such host")
+    assert (status.state, status.share) == (DONE, 1)
     assert read_status(tmp_path, "pias/load-0.5/seed-02") is None
 
 
@@ -111,18 +109,18 @@ def works(*amounts: float | None, scheme: str = "pias") -> dict[str, Work]:
 def test_remaining__nobody_knows_before_anything_has_moved() -> None:
     assert remaining_s({"a": running(5, 0)}, works(1, 1, 1, 1), jobs=1) is None
     assert remaining_s({}, works(1, 1, 1), jobs=1) is None
-    assert remaining_s({"a": Status(DONE, 10)}, works(1), jobs=2) == 0, "nothing is left"
+    assert remaining_s({"a": finished(10)}, works(1), jobs=2) == 0, "nothing is left"
 
 
 def test_remaining__waiting_points_share_the_places() -> None:
-    done = {"a": Status(DONE, 10.0)}
+    done = {"a": finished(10)}
     assert remaining_s(done, works(1, 1, 1, 1, 1), jobs=2) == pytest.approx(20)
     assert remaining_s(done, works(1, 1, 1, 1, 1, 1), jobs=2) == pytest.approx(30)
-    assert remaining_s({**done, "b": running(5, 50)}, works(1, 1, 1), jobs=1) == pytest.approx(5 + 10)
+    assert remaining_s({**done, "b": running(5, 0.5)}, works(1, 1, 1), jobs=1) == pytest.approx(5 + 10)
 
 
 def test_remaining__a_point_with_nine_times_the_work_takes_nine_times_as_long() -> None:
-    done = {"a": Status(DONE, 10.0), "b": Status(DONE, 10.0)}
+    done = {"a": finished(10), "b": finished(10)}
     assert remaining_s(done, works(1, 1, 9, 9), jobs=1) == pytest.approx(180)
     assert remaining_s({**done, "c": running(30, 0)}, works(1, 1, 9), jobs=1) == pytest.approx(60)
     assert remaining_s({**done, "c": running(200, 0)}, works(1, 1, 9), jobs=1) == 0
@@ -130,14 +128,14 @@ def test_remaining__a_point_with_nine_times_the_work_takes_nine_times_as_long() 
 
 def test_remaining__each_scheme_has_its_own_pace() -> None:
     both = {**works(1, 1), **{name: Work("pfabric", 1.0) for name in "cd"}}
-    done = {"a": Status(DONE, 10.0), "c": Status(DONE, 50.0)}
+    done = {"a": finished(10), "c": finished(50)}
     assert remaining_s(done, both, jobs=1) == pytest.approx(10 + 50)
     new = {**both, "e": Work("tcp", 1.0)}
     assert remaining_s(done, new, jobs=1) == pytest.approx(10 + 50 + 30)
 
 
 def test_headline__says_what_is_known() -> None:
-    progress = SweepProgress(12, 7, 1, {"a": running(5, 50)}, 200.0)
+    progress = SweepProgress(12, 7, 1, {"a": running(5, 0.5)}, 200.0)
     assert headline(progress) == "7 of 12 points done, 1 running, 1 failed, about 3 min left"
     assert headline(SweepProgress(2, 0, 0, {}, None)) == "0 of 2 points done, time left still unknown"
     assert headline(SweepProgress(2, 2, 0, {}, 0.0)) == "2 of 2 points done"
