@@ -149,6 +149,11 @@ def option(flag: str, **keywords: Any) -> Option:
     return Option(flag, keywords)
 
 
+def some_of(flag: str, names: Iterable[Any], help: str = "default: all", **keywords: Any) -> Option:
+    """Return an option that takes some of these names, by default all of them."""
+    return option(flag, nargs="+", choices=list(names), default=list(names), help=help, **keywords)
+
+
 class Runner(Protocol[Measured_co]):
     """Makes the runs and reads them."""
 

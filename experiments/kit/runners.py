@@ -20,7 +20,7 @@ from rich.progress import track
 from experiments.kit.experiment import Given, Option, option
 from experiments.kit.runs import ATTEMPTS_FILE, Columns, Results, Runs, attempts, no_columns, read_run
 from experiments.kit.workers import worker_processes
-from sluice.commands.arguments import at_least_one
+from sluice.commands.arguments import at_least_one, folder
 from sluice.policy.errors import SluiceError
 from sluice.policy.fabrics import SIMULATOR
 from sluice.runs.fabrics import runner
@@ -193,6 +193,12 @@ def _is_enough(out: Path, point: Point, most: int) -> bool:
         return False
     summary = json.loads((out / point.name / "summary.json").read_text())
     return summary["valid"]["ok"] or attempts(out / point.name) >= most
+
+
+def shared_runs(folder_name: str, of: str = "") -> Option:
+    """Return the option for a folder of bundles that several experiments read. `of`: which ones."""
+    what = f"folder of the bundles{of} (default: %(default)s)"
+    return option("--runs", type=folder, default=Path("results") / folder_name, help=what)
 
 
 JOBS = option("--jobs", type=at_least_one, help="runs at a time (default: one for each core)")
