@@ -53,22 +53,6 @@ def test_change_scheme__waits_for_a_web_process_that_was_killed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "target", "stops"),
-    [
-        ("kill", "ovs-vswitchd", True),
-        ("stop", "ovs-vswitchd", True),
-        ("kill", "ovsdb-server", True),
-        ("stop", "ovsdb-server", False),
-        ("kill", "controller", False),
-        ("disconnect", "s1", False),
-        ("link", "s1-eth1", True),
-    ],
-)
-def test_faults__which_of_them_stop_packets_by_themselves(kind: str, target: str, stops: bool) -> None:
-    assert Fault(kind, target, 1.0, 100.0).stops_packets == stops
-
-
-@pytest.mark.parametrize(
     ("began_at", "ended_at", "excused"),
     [
         (99.0, 99.9, False),
