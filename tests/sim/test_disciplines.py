@@ -22,15 +22,6 @@ from tests.sim.runs import run
 seeds = pytest.mark.parametrize("seed", range(3))
 
 
-@seeds
-def test_one_queue_is_first_come_first_served(seed: int) -> None:
-    packets = [Packet(p.start_ps, 0, p.frame_bytes) for p in random_packets(seed, 150, 100 * US)]
-    assert (
-        cross(packets, Link()).served_ps
-        == Definition(packets, 10 * GBIT, lambda waiting, _: waiting[0]).run().served_ps
-    )
-
-
 def highest(packets: Sequence[Packet]) -> Choose:
     """Choose the packet of the highest priority that arrived first."""
     return lambda waiting, _: min(waiting, key=lambda i: (packets[i].priority, packets[i].arrival_ps))
@@ -389,31 +380,34 @@ def test_packets_that_take_no_marks_get_none() -> None:
     assert not marked.any()
 
 
+def phantom_port(starts_ps: kit.Array) -> tuple[kit.Net, int]:
+    """Return a network and its port with a phantom queue of 0.95 of the rate. A full packet leaves at each time."""
+    hosts, count = 16, len(starts_ps)
+    more = {"phantom_rate_bps": 95 * GBIT // 10, "phantom_mark_bytes": 3 * FRAME}
+    net = kit.single(hosts + 1, up=Link(1000 * GBIT, 0), down=Link(more=more))
+    net.add(
+        bytes=[PAYLOAD] * count, start_ps=starts_ps, source=np.arange(count) % hosts, sink=[hosts] * count
+    )
+    return net, net.towards[hosts]
+
+
 @pytest.mark.parametrize(("load", "share"), [(0.94, 0.0), (0.97, 1.0)])
 def test_a_phantom_queue_marks_before_any_queue_stands(load: float, share: float) -> None:
     """HULL: a queue drained at 0.95 of the link's rate grows if the link carries more, although no packet waits."""
-    hosts, count = 16, 3000
-    more = {"phantom_rate_bps": 95 * GBIT // 10, "phantom_mark_bytes": 3 * FRAME}
-    net = kit.single(hosts + 1, up=Link(1000 * GBIT, 0), down=Link(more=more))
-    spacing = round(serialisation(FRAME, 10 * GBIT) / load)
-    start = np.arange(count) * spacing
-    net.add(bytes=[PAYLOAD] * count, start_ps=start, source=np.arange(count) % hosts, sink=[hosts] * count)
+    count = 3000
+    net, port = phantom_port(np.arange(count) * round(serialisation(FRAME, 10 * GBIT) / load))
     net.finish()
-    numbers = net.port(net.towards[hosts])
+    numbers = net.port(port)
     assert numbers.most_bytes <= FRAME
     assert numbers.marked / count == pytest.approx(share, abs=0.08)
 
 
 def test_a_phantom_queue_grows_by_what_is_sent_beyond_its_rate() -> None:
     """A threshold of t bytes is passed after t / (load - 0.95) bytes: here, at full load, 3 frames after 60 packets."""
-    hosts, count = 16, 200
-    more = {"phantom_rate_bps": 95 * GBIT // 10, "phantom_mark_bytes": 3 * FRAME}
-    net = kit.single(hosts + 1, up=Link(1000 * GBIT, 0), down=Link(more=more))
-    start = np.arange(count) * (serialisation(FRAME, 10 * GBIT) + NS)
-    net.add(bytes=[PAYLOAD] * count, start_ps=start, source=np.arange(count) % hosts, sink=[hosts] * count)
-    while not net.port(net.towards[hosts]).marked:
+    net, port = phantom_port(np.arange(200) * (serialisation(FRAME, 10 * GBIT) + NS))
+    while not net.port(port).marked:
         assert not net.run(S, 1)
-    assert net.port(net.towards[hosts]).packets == pytest.approx(60, abs=4)
+    assert net.port(port).packets == pytest.approx(60, abs=4)
 
 
 @pytest.mark.parametrize(("mark_by", "marked"), [("port", True), ("queue", False), ("ahead", False)])

@@ -101,15 +101,6 @@ def test_a_queue_may_send_a_burst_of_any_length() -> None:
 # ── The command that compiles the core ─────────────────────────────────────────────────────────
 
 
-def test_main__names_what_it_has_built(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(build, "is_fresh", lambda module: False)
-    monkeypatch.setattr(build, "_compile_release", lambda: None)
-    assert build.main([]) == 0
-    assert capsys.readouterr().out == f"{build.MODULE}\n"
-
-
 def test_main__refuses_other_build_types(capsys: pytest.CaptureFixture[str]) -> None:
     assert build.main(["debug"]) == 2
     assert "'debug' is not a build type; give release, sanitize, races or coverage" in capsys.readouterr().err

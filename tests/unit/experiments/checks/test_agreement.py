@@ -4,45 +4,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from experiments.checks import scheme_tour
 from experiments.checks.agreement import (
-    Pair,
-    Side,
-    claims_of,
     idle_document,
     on_simulator,
     same_flows,
 )
 from experiments.kit.main import main
 from experiments.kit.runners import NamedPoint
-
-
-def side(small_ms: Sequence[float], medium_ms: Sequence[float], *, valid: bool = True) -> Side:
-    fct = np.asarray([*small_ms, *medium_ms], float)
-    classes = np.asarray(["small"] * len(small_ms) + ["medium"] * len(medium_ms))
-    return Side(classes, fct, fct / 2, 0, valid)
-
-
-def pair(factor: float, *, valid: bool = True) -> Pair:
-    testbed = side([2.0, 6.0], [100.0, 200.0], valid=valid)
-    return Pair(testbed, side([2 * factor, 6 * factor], [100.0, 200.0]))
-
-
-def test_claims__hold_within_the_tolerance() -> None:
-    assert [claim.holds for claim in claims_of({"dctcp": [pair(1.2)] * 3})] == [True, True]
-    assert [claim.holds for claim in claims_of({"dctcp": [pair(1.3)] * 3})] == [False, True]
-
-
-def test_claims__a_run_that_is_not_valid_proves_nothing() -> None:
-    made = claims_of({"dctcp": [pair(1.0), pair(1.0, valid=False)]})
-    assert not any(claim.holds for claim in made)
 
 
 def test_same_flows__by_size_and_start(tmp_path: Path) -> None:
