@@ -218,14 +218,14 @@ def _check_maps(
                 raise RuntimeError(f"the queue map of {port.id} does not match its thresholds")
 
 
-def most_leaves(scheme: str, start: int, most: int, seconds: float = MEASURED_S) -> Loop | None:
+def most_leaves(scheme: str, start: int, most: int) -> Loop | None:
     """Return the loop of the largest fabric that keeps its pace, to a tenth, or None. `start` is
     the first guess."""
     best: Loop | None = None
     low, high, middle = 0, most, start
     while high - low > max(1, low // 10):
         try:
-            loop = measure_loop(scheme, middle, seconds)
+            loop = measure_loop(scheme, middle)
         except SwitchesEndedEarly:  # the controller polled too late
             loop = None
         loop = loop if loop and loop.keeps_pace else None

@@ -203,8 +203,6 @@ class Experiment(Generic[Measured]):
     """A Markdown table, printed and written to table.md."""
     on: Sequence[str] = (SIMULATOR,)
     """The fabrics to choose from. The first one is the default."""
-    out: Path | None = None
-    """None means results/NAME."""
     seeds: Sequence[int] | int = ()
     """Default seeds. A number N means 1 to N, and `--seeds` then takes such a number."""
     loads: Sequence[float] = ()
@@ -220,4 +218,4 @@ class Experiment(Generic[Measured]):
 
     @property
     def default_out(self) -> Path:
-        return self.out or Path("results") / self.name
+        return Path("results") / self.name

@@ -120,9 +120,11 @@ def axes(
     )
 
 
-def named(document: Mapping[str, Any], variant: str, seed: int, **tables: Any) -> NamedPoint:
-    """Return a run in the folder `<variant>-seed<seed>`: the scenario with these tables changed."""
-    folder = f"{variant}-seed{seed}".replace(" ", "-")
+def named(
+    document: Mapping[str, Any], variant: str, seed: int, folder: str = "", **tables: Any
+) -> NamedPoint:
+    """Return a run in a folder, by default `<variant>-seed<seed>`: the scenario with these tables changed."""
+    folder = folder or f"{variant}-seed{seed}".replace(" ", "-")
     _, resolved, _ = scenario_with(document, name=folder, seed=seed, **tables)
     return NamedPoint(variant, None, seed, resolved, folder)
 

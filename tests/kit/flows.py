@@ -18,9 +18,9 @@ def flow(
     return ScheduledFlow(f"run/{number}", start_s, "h1", "h2", size_bytes, "small", 1000.0, deadline_us)
 
 
-def schedule(*flows: ScheduledFlow, persistent: bool = False, address: str = "127.0.0.1") -> Schedule:
+def schedule(*flows: ScheduledFlow, persistent: bool = False) -> Schedule:
     connections = "persistent" if persistent else "new"
-    return Schedule("dctcp", connections, addresses={"h2": address}, flows=tuple(flows))
+    return Schedule("dctcp", connections, addresses={"h2": "127.0.0.1"}, flows=tuple(flows))
 
 
 def record(number: int, reason: str = "test") -> FlowRecord:

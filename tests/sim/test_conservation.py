@@ -83,11 +83,9 @@ def links(draw: st.DrawFn, delays: st.SearchStrategy[int] = delays) -> Link:
 
 
 @st.composite
-def networks(
-    draw: st.DrawFn, settings_of: st.SearchStrategy[dict[str, Any]] = transports
-) -> tuple[kit.Net, int]:
+def networks(draw: st.DrawFn) -> tuple[kit.Net, int]:
     """Return one of the kit's topologies, with random ports."""
-    transport = kit.transport(**draw(settings_of))
+    transport = kit.transport(**draw(transports))
     common = {"seed": draw(st.integers(0, 2**32)), "near_ps": draw(st.sampled_from([US, MS, 10**6 * MS]))}
     shape = draw(st.sampled_from(["single", "chain", "leaf and spine"]))
     a, b = draw(links()), draw(links())
