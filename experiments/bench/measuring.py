@@ -89,6 +89,12 @@ def memory_bytes(pids: Sequence[int]) -> int:
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
+def peak_kib(pid: int) -> float:
+    """Return the most resident memory that a process has used so far."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(float(line.split()[1]) for line in lines if line.startswith("VmHWM:"))
+
+
 def web_answers(url: str, process: subprocess.Popen[bytes], log_file: Path) -> bool:
     """Whether a web process answers. SluiceError with its log: it has ended."""
     if process.poll() is not None:

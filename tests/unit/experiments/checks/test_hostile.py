@@ -1,45 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks with hostile hosts and of declared sizes: their frames, phases and claims."""
+"""The frames of hostile hosts."""
 
 from __future__ import annotations
 
 import struct
-from itertools import pairwise
 
 import pytest
 
 from experiments.checks.hostile import attacker
-from experiments.checks.hostile.run import (
-    NAMED_WITHIN_S,
-    SETTLE_S,
-    phases_of,
-    scenario_of,
-)
-from sluice.runs.files import scenario_with
-from sluice.topologies import build_topology
 
 PLACES = ("02:00:00:00:00:05,10.0.0.5", "02:00:00:00:00:01,10.0.0.1")
-
-
-def test_scenario__every_phase_has_the_same_flows() -> None:
-    phases = phases_of(["background", "urgent-aemon"], 6.0)
-    assert [(phase.attack, phase.protected) for phase in phases] == [
-        ("pias", True),
-        ("aemon", True),
-        ("background", False),
-        ("background", True),
-        ("urgent-aemon", False),
-        ("urgent-aemon", True),
-    ]
-    assert [phase.lead_s for phase in phases] == [0.0] * 4 + [NAMED_WITHIN_S] * 2
-    assert all(a.ends_s + SETTLE_S <= b.begins_s - b.lead_s for a, b in pairwise(phases))
-    scenario, *_ = scenario_with(scenario_of(1, phases))
-    assert len(build_topology(scenario).hosts) == 5
-    flows = scenario_of(1, phases)["workload"]["flow"]
-    starts = [float(flow["start"][:-2]) / 1e6 for flow in flows]
-    counts = [sum(phase.begins_s <= start < phase.ends_s for start in starts) for phase in phases]
-    assert len(set(counts)) == 1
-    assert sum(counts) == len(flows)
 
 
 @pytest.mark.parametrize("kind", [*attacker.FLOODS, *attacker.FRAMES])

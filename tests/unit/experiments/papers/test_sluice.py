@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The experiments on the scheme sluice. sluice_fct: its variants differ in what their names say."""
+"""The experiments on the scheme sluice: thresholds of PIAS, bounds by queueing theory, and effects of urgency."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from experiments.papers.sluice import bounds, deadlines, fct, shift
+from experiments.papers.sluice import bounds, deadlines, fct
 from experiments.papers.sluice.bounds import Floats, Link
 from sluice.policy import tags
 from sluice.policy.schema.desired import queue_map
-from sluice.policy.workload.flows import Workload
 from sluice.policy.workload.scenario import Scenario, scenario_from_document
 from sluice.runs.files import load_cdf
 from tests.kit.bundles import given
@@ -70,35 +69,6 @@ def test_simulated__feedback_queues_as_the_formula_has_them() -> None:
     first = link.flow <= ends[0]
     assert events[first].mean() == pytest.approx(formula[first].mean(), rel=0.05)
     assert events.mean() == pytest.approx(formula.mean(), rel=0.1)
-
-
-# ── sluice_shift: its phases, its variants, and what it compares ───────────────────────────────
-
-
-PHASE_S = 0.5
-
-
-@pytest.fixture(scope="module")
-def shifted() -> dict[str, Scenario]:
-    asked = given(shift.EXPERIMENT, "--phase", str(PHASE_S))
-    points = shift.plan(asked)[""].points
-    return {point.scheme: scenario_from_document(point.document, load_cdf) for point in points}
-
-
-def test_plan__the_phases_take_equal_times(shifted: dict[str, Scenario]) -> None:
-    workload = shifted["sluice"].workload
-    assert isinstance(workload, Workload)
-    assert [sizes.mean_bytes for sizes in workload.all_sizes] == [
-        load_cdf(name).mean_bytes for name in shift.PHASES
-    ]
-    counts = shift.flows_of_phases(PHASE_S)
-    assert workload.flows == sum(counts)
-    starts = [int(np.ceil(one.at * workload.flows)) for one in workload.shifts]
-    assert starts == np.cumsum(counts)[:-1].tolist()
-    assert counts[1] < counts[0] < counts[2]  # the larger the flows, the fewer
-
-
-# ── sluice_conditions: its traffic, its runs, and the times of requests ────────────────────────
 
 
 # sluice_deadlines: one variant for each effect and value of the setting.
