@@ -195,11 +195,11 @@ sbom: .setup/audit/bin/uv ## lists of all packages in build/sbom, as CycloneDX
 hooks: venv ## run the fast checks before each commit, and all of them before each push
 	.venv/bin/pre-commit install
 
-coverage: setup ## how much of the Python code the unit and simulator tests run, by package
+coverage: setup ## how much of the Python code the unit and simulator tests run, by file
 	.venv/bin/coverage erase
 	.venv/bin/coverage run -m pytest tests/unit tests/sim $(ARGS)
 	.venv/bin/coverage combine --quiet
-	@$(PYTHON) -m tools.coverage_table
+	@.venv/bin/coverage report
 
 demo: runnable ## the live demonstration on http://127.0.0.1:8080; DURATION=60 ends it by itself
 	@.venv/bin/sluice demo $(if $(DURATION),--duration $(DURATION))

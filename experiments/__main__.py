@@ -74,7 +74,6 @@ claims hold. Bundles, plot and verdict.json go to results/NAME.
   python -m experiments NAME --quick       a verdict within a few minutes, from few flows and seeds
   python -m experiments NAME --help        the claim, and the options of that experiment
   python -m experiments --claims DIR …     the claims of finished experiments as a Markdown table
-  python -m experiments --table            writes the table of experiments/README.md
 
 After `make setup`, `make experiment NAME=… ARGS="--quick"` does the same."""
 
@@ -95,19 +94,16 @@ def load_all() -> Catalogue:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run the experiment or print the table that the arguments name. Returns the exit code."""
+    """Run the experiment or print the list that the arguments name. Returns the exit code."""
     for library in ("matplotlib", "scipy"):
         extras.need(library, "python -m experiments", "experiments")
     from experiments.kit.experiment import claims_table, read_verdict
-    from experiments.kit.main import README, listing, with_table
+    from experiments.kit.main import listing
     from experiments.kit.main import main as run_by_words
 
     match list(argv):
         case [] | ["-h" | "--help", *_]:
             print(_USAGE, *listing(load_all()), sep="\n")
-        case ["--table"]:
-            README.write_text(with_table(README.read_text(), load_all()))
-            print(f"{README}: the table of {len(EXPERIMENTS)} experiments")
         case ["--claims", _, *_]:
             print(claims_table([read_verdict(Path(folder)) for folder in argv[1:]]))
         case [name, *words] if name in EXPERIMENTS:

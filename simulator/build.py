@@ -5,6 +5,7 @@
 ones below simulator/build/, which tests/sim/instrumented.py loads. The command prints the path of what it has built.
 """
 
+import argparse
 import fcntl
 import os
 import shutil
@@ -114,14 +115,10 @@ def _run(argv: list[str]) -> None:
 
 def main(arguments: list[str]) -> int:
     """The command. Returns its exit code."""
-    what = arguments[0] if arguments else "release"
-    if what not in ("release", *INSTRUMENTED) or len(arguments) > 1:
-        wrong = " ".join(arguments)
-        print(
-            f"sluice.simulator.build: {wrong!r} is not a build type; give release, sanitize, races or coverage",
-            file=sys.stderr,
-        )
-        return 2
+    parser = argparse.ArgumentParser(prog="python -m sluice.simulator.build", description=__doc__)
+    types = ("release", *INSTRUMENTED)
+    parser.add_argument("type", nargs="?", choices=types, default="release", help="(default: release)")
+    what = parser.parse_args(arguments).type
     try:
         if what != "release":
             print(build_instrumented(what))

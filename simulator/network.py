@@ -34,31 +34,17 @@ def near_ps(topology: Topology) -> int:
     return 2 * FRAME_BYTES * 8 * PS_PER_S // min(port.rate_bps for port in topology.ports)
 
 
-def lay_out(
-    fabric: _fabric.Fabric,
-    topology: Topology,
-    make_port: MakePort,
-    division: Division,
-    *,
-    turn_by_host: bool = False,
-) -> Layout:
-    """Add every port and route of the graph to an empty fabric.
-
-    `turn_by_host`: packets that take equal-cost ports in turn do so for each host, not for each edge switch.
-    """
-    layout = Layout(topology)
-    hosts = len(topology.hosts)
+def _add_ports(fabric: _fabric.Fabric, layout: Layout, make_port: MakePort, division: Division) -> None:
+    topology = layout.topology
     groups = {switch.name: ingress_groups(topology.ports_of[switch.name]) for switch in topology.switches}
     for number, (link, part) in enumerate(zip(layout.links, (*division.host, *division.port), strict=True)):
-        of_host = number < hosts
+        of_host = number < len(topology.hosts)
         settings, discipline = make_port(link, of_host)
         to_host, far_end = link.edge and not of_host, link.switch if of_host else link.peer
         peer = layout.host[far_end] if to_host else layout.switch[far_end]
         fabric.add_port(on_link(settings, link), discipline, peer, to_host, part, division.far[number])
         if of_host:
             fabric.set_ingress_group(number, groups[link.switch][link.number])
-    _route(fabric, layout, turn_by_host=turn_by_host)
-    return layout
 
 
 def on_link(settings: _fabric.PortSettings, link: Port) -> _fabric.PortSettings:
@@ -69,7 +55,11 @@ def on_link(settings: _fabric.PortSettings, link: Port) -> _fabric.PortSettings:
 
 
 def _route(fabric: _fabric.Fabric, layout: Layout, *, turn_by_host: bool) -> None:
-    """The groups of a switch follow each other, so that no two threads write the same cache line."""
+    """Add every route of the graph. `turn_by_host`: packets that take equal-cost ports in turn do so for each host, not
+    for each edge switch.
+
+    The groups of a switch follow each other, so that no two threads write the same cache line.
+    """
     for switch, ports, hosts in sorted(_routes(layout), key=lambda route: layout.switch[route[0]]):
         group = fabric.add_group(list(ports))
         for name in hosts:
@@ -110,8 +100,10 @@ def make_fabric(
         list(division.stage),
         scenario.path_salt,
     )
-    by_host = scenario.simulator.multipath == "per-packet-and-host"
-    return fabric, lay_out(fabric, topology, make_port, division, turn_by_host=by_host)
+    layout = Layout(topology)
+    _add_ports(fabric, layout, make_port, division)
+    _route(fabric, layout, turn_by_host=scenario.simulator.multipath == "per-packet-and-host")
+    return fabric, layout
 
 
 # ── Settings of TCP and ports ────────────────────────────────────────────────────────────────────────

@@ -90,7 +90,7 @@ class Simulation:
                 break
         # The flows that have not ended, started or not.
         self._hand_out(self.fabric.unfinished())
-        self._hand_out(no_results(self._ledger.numbers, "unfinished"))
+        self._hand_out(no_results(self._ledger.numbers))
 
     def _advance(self, until_ps: int) -> bool:
         """Run until then, but for at most a slice of events; return whether the time is reached."""

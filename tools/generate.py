@@ -45,7 +45,7 @@ def _document_types() -> str:
 
 
 def pages() -> Texts:
-    """The pages of docs/reference, and pages and examples with generated sections."""
+    """The pages of docs/reference, and other pages and examples with generated sections."""
     from tools.reference import api_page, operation_pages, policy_pages, run_pages, sections
 
     return {
@@ -61,6 +61,7 @@ def pages() -> Texts:
         "docs/reference/tags-and-pipeline.md": policy_pages.tags_page,
         "docs/explanation/architecture.md": sections.architecture_page,
         "docs/deploying/ten-thousand-switches.md": sections.scale_page,
+        "experiments/README.md": sections.experiments_page,
         **operation_pages.examples(),
     }
 

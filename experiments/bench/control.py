@@ -22,7 +22,7 @@ from os_ken.ofproto import ofproto_v1_3_parser as parser
 from sqlalchemy import Engine
 
 from experiments.bench import switches
-from experiments.bench.measuring import Result, cpu_seconds, median_s
+from experiments.bench.measuring import Result, cpu_seconds, median_s, peak_kib
 from sluice import topologies
 from sluice.controller.openflow import counters
 from sluice.controller.pipeline import ends_rules, map_rules
@@ -113,6 +113,8 @@ class Loop:
     """Share of one core that the controller used."""
     switches_cpu: float
     """Share of one core that the switches used."""
+    peak_kib: float
+    """The most resident memory that the controller has used."""
     p50_ms: float
     p99_ms: float
     """From the moment a switch sends counters to its acknowledgement of the rules that follow from them."""
@@ -167,6 +169,7 @@ def measure_loop(scheme: str, leaves: int, seconds: float = MEASURED_S, store_ur
                 (cpu_seconds(pid) - began) / seconds for pid, began in zip(pids, before, strict=True)
             )
             _freeze(engine, policy)
+            most_kib = peak_kib(controller.pid)
             stop(controller)
             record: Mapping[str, Any] = told.recv()
         except (EOFError, OSError) as error:
@@ -187,6 +190,7 @@ def measure_loop(scheme: str, leaves: int, seconds: float = MEASURED_S, store_ur
         p99_gap_ms=float(np.quantile(gaps_s, 0.99)) * 1000,
         cpu=cpu,
         switches_cpu=switches_cpu,
+        peak_kib=most_kib,
         p50_ms=float(np.quantile(took_s, 0.5)) * 1000,
         p99_ms=float(np.quantile(took_s, 0.99)) * 1000,
         entries_per_s=record["entries"] / seconds,
@@ -218,14 +222,14 @@ def _check_maps(
                 raise RuntimeError(f"the queue map of {port.id} does not match its thresholds")
 
 
-def most_leaves(scheme: str, start: int, most: int, seconds: float = MEASURED_S) -> Loop | None:
+def most_leaves(scheme: str, start: int, most: int) -> Loop | None:
     """Return the loop of the largest fabric that keeps its pace, to a tenth, or None. `start` is
     the first guess."""
     best: Loop | None = None
     low, high, middle = 0, most, start
     while high - low > max(1, low // 10):
         try:
-            loop = measure_loop(scheme, middle, seconds)
+            loop = measure_loop(scheme, middle)
         except SwitchesEndedEarly:  # the controller polled too late
             loop = None
         loop = loop if loop and loop.keeps_pace else None

@@ -35,6 +35,7 @@ from experiments.bench.measuring import (
     memory_bytes,
     percentiles,
     wait_for,
+    web_answers,
     with_children,
 )
 from experiments.bench.records import DEFAULTS, SERVERS, STORES, measure_device, store_url
@@ -123,25 +124,13 @@ def web_process(folder: Path, url: str, workers: int) -> Iterator[subprocess.Pop
     (folder / "token").write_text("bench")
     argv = [*service_argv("web"), "--store", url, "--unix", str(folder / "web.sock")]
     argv += ["--token-file", str(folder / "token"), "--workers", str(workers)]
-    process = spawn(argv, log_file=folder / "web.log")
+    log, address = folder / "web.log", f"unix:{folder / 'web.sock'}"
+    process = spawn(argv, log_file=log)
     try:
-        wait_until(lambda: _answers(folder, process), "the web process answers", timeout_s=READY_S)
+        wait_until(lambda: web_answers(address, process, log), "the web process answers", timeout_s=READY_S)
         yield process
     finally:
         stop(process)
-
-
-def _answers(folder: Path, process: subprocess.Popen[bytes]) -> bool:
-    if process.poll() is not None:
-        raise SluiceError(
-            f"the web process ended; its log:\n{(folder / 'web.log').read_text(errors='replace')}"
-        )
-    try:
-        connection = UnixConnection(folder / "web.sock", REQUEST_TIMEOUT_S)
-        connection.request("GET", "/api/v1/health")
-        return connection.getresponse().status == 200
-    except OSError:
-        return False
 
 
 def cpu_s(process: subprocess.Popen[bytes]) -> float:

@@ -4,18 +4,23 @@
 import json
 import os
 import statistics
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from sluice.policy.errors import SluiceError
 from sluice.runtime.command import run
+from sluice.runtime.http_client import HttpClient, ServerAway
 
 ROUNDS = 5
+WEB_TIMEOUT_S = 30.0
 
 
 @dataclass(frozen=True)
@@ -82,6 +87,21 @@ def memory_bytes(pids: Sequence[int]) -> int:
     """Return the resident memory of processes."""
     pages = sum(int(Path(f"/proc/{pid}/statm").read_text().split()[1]) for pid in pids)
     return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def peak_kib(pid: int) -> float:
+    """Return the most resident memory that a process has used so far."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(float(line.split()[1]) for line in lines if line.startswith("VmHWM:"))
+
+
+def web_answers(url: str, process: subprocess.Popen[bytes], log_file: Path) -> bool:
+    """Whether a web process answers. SluiceError with its log: it has ended."""
+    if process.poll() is not None:
+        raise SluiceError(f"the web process ended; its log:\n{log_file.read_text(errors='replace')}")
+    with closing(HttpClient(url, WEB_TIMEOUT_S)) as web, suppress(ServerAway):
+        return web.get("/api/v1/health").ok
+    return False
 
 
 def in_own_network(module: str, *words: str, timeout_s: float = 300) -> Any:

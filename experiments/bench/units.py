@@ -7,9 +7,7 @@ between two sizes.
 
 import json
 import tempfile
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
 
 from experiments.bench.control import INTERVAL_MS, SCHEMES, measure_loop
@@ -27,7 +25,6 @@ HEARTBEATS = 3000
 BATCH, BATCHES = 250, 80
 """Records of a delivery, as an agent gathers them at 500 a second, and deliveries."""
 TIMEOUT_S = 60.0
-LOOK_EVERY_S = 0.1
 
 
 def unit_results() -> Iterator[Result]:
@@ -47,10 +44,9 @@ def _of_a_port(scheme: str) -> tuple[float, float]:
     """Return what one more port costs a controller: CPU time in us for each interval, and memory in KiB."""
     points = []
     for leaves in LEAVES:
-        with _peak_kib("controller") as peak:
-            loop = measure_loop(scheme, leaves)
+        loop = measure_loop(scheme, leaves)
         made_per_s = loop.kept * 1000 / INTERVAL_MS
-        points.append((loop.ports, loop.cpu / made_per_s * 1e6, peak()))
+        points.append((loop.ports, loop.cpu / made_per_s * 1e6, loop.peak_kib))
     (few, few_us, few_kib), (many, many_us, many_kib) = points
     return (many_us - few_us) / (many - few), (many_kib - few_kib) / (many - few)
 
@@ -78,38 +74,3 @@ def _post(web: HttpClient, path: str, body: bytes) -> None:
     answer = web.post(path, body)
     if not answer.ok:
         raise RuntimeError(f"{path}: the web process answers {answer.status}: {answer.body.decode()}")
-
-
-@contextmanager
-def _peak_kib(module: str) -> Iterator[Callable[[], float]]:
-    """Watch the child that runs this service, and yield a function that returns its peak memory so far."""
-    peak, over = [0.0], threading.Event()
-
-    def look() -> None:
-        while not over.wait(LOOK_EVERY_S):
-            lists = [path.read_text() for path in Path("/proc/self/task").glob("*/children")]
-            children = [int(pid) for pids in lists for pid in pids.split()]
-            peak.extend(_high_water_kib(pid) for pid in children if module in _argv(pid))
-
-    watcher = threading.Thread(target=look)
-    watcher.start()
-    try:
-        yield lambda: max(peak)
-    finally:
-        over.set()
-        watcher.join()
-
-
-def _argv(pid: int) -> list[str]:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_text().split("\0")
-    except FileNotFoundError:
-        return []
-
-
-def _high_water_kib(pid: int) -> float:
-    try:
-        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    except FileNotFoundError:
-        return 0.0
-    return max((float(line.split()[1]) for line in lines if line.startswith("VmHWM:")), default=0.0)

@@ -18,8 +18,8 @@ from matplotlib.ticker import NullFormatter
 
 from experiments.kit.draw import NARROW, Line, distribution, grid
 from experiments.kit.experiment import Claim, Experiment, Given, Script, markdown_table, option, spread
-from experiments.kit.flows import Column, read_flow_columns, says_source
-from experiments.kit.runners import ATTEMPTS, ONE_ATTEMPT, NamedPoint, as_emulated, run_each
+from experiments.kit.flows import Column, read_flow_columns
+from experiments.kit.runners import ATTEMPTS, ONE_ATTEMPT, NamedPoint, as_emulated, named, run_each
 from experiments.kit.runs import Run, read_run
 from experiments.papers.adaptive_thresholds import mismatch_fct
 from experiments.papers.adaptive_thresholds.common import BOTTLENECK_PORT, settles
@@ -211,8 +211,6 @@ def on_testbed(point: Point, folder: Path, ours: Run, attempts: int) -> Run:
 
 def same_flows(testbed: Path, simulator: Path) -> bool:
     """Whether both bundles have the same schedule: the same sizes at the same times of the run."""
-    if not (says_source(testbed) and says_source(simulator)):
-        return False
     theirs, ours = (read_flow_columns(bundle).by_number for bundle in (testbed, simulator))
     if len(theirs) != len(ours):
         return False
@@ -272,8 +270,7 @@ def _changed(given: Given, document: Mapping[str, Any], delay_us: float) -> dict
     for what, tables in CHANGES.items():
         folder = f"{CHANGED_VARIANT}-{what.replace(' ', '-').replace(chr(39), '')}"
         changed = {**tables, "scheme": VARIANTS[CHANGED_VARIANT], "workload": {"flows": given.flows}}
-        _, resolved, _ = scenario_with(document, name=folder, seed=given.seeds[0], **changed)
-        point = NamedPoint(CHANGED_VARIANT, None, given.seeds[0], resolved, folder)
+        point = named(document, CHANGED_VARIANT, given.seeds[0], folder, **changed)
         figures[what] = side_of(on_simulator(point, given.out / "changed", delay_us)).figures()
     return figures
 

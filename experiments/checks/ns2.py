@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow.parquet as pq
 from matplotlib.figure import Figure
 
 from experiments.kit.draw import grid
 from experiments.kit.experiment import Claim, Experiment, Given, Script, markdown_table, option
+from experiments.kit.flows import read_flow_columns
 from experiments.kit.runners import NamedPoint, run_all
 from sluice.commands.arguments import load_share
 from sluice.policy.figures.metrics import Array
@@ -291,11 +291,9 @@ def side(given: Given, runs: Sequence[NamedPoint]) -> Side:
     """Return the figures of all flows of these runs together, without those of the warm-up."""
     parts = []
     for point in runs:
-        path = given.out / point.name / "flows.parquet"
-        table = pq.read_table(path, columns=["started_at", "bytes", "fct_us"])
-        started_at, size_bytes, fct_us = (table.column(i).to_numpy() for i in range(3))
-        after_warm_up = started_at >= (FLOWS_AT_S if "flow" in point.document["workload"] else 0)
-        parts.append(np.stack([size_bytes[after_warm_up], fct_us[after_warm_up]]))
+        flows = read_flow_columns(given.out / point.name)
+        flows = flows.of(flows.started_s >= (FLOWS_AT_S if "flow" in point.document["workload"] else 0))
+        parts.append(np.stack([flows.bytes, flows.fct_us]))
     size_bytes, fct_us = np.hstack(parts)
     packets = -(-size_bytes // PAYLOAD_BYTES)
     rows = []

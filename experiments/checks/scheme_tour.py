@@ -10,7 +10,7 @@ from itertools import combinations
 from pathlib import Path
 from statistics import fmean
 
-from experiments.kit.experiment import Claim, Experiment, Given, Script, option, read_verdict
+from experiments.kit.experiment import Claim, Experiment, Given, Script, option, read_verdict, some_of
 from experiments.kit.runners import SET, Planned, RunAfterRun, as_on_testbed, axes, one_group
 from experiments.kit.runs import (
     BOTH_FABRICS,
@@ -26,13 +26,7 @@ from sluice.commands.arguments import existing_folder
 
 SCENARIO = Path(__file__).with_name("tour.toml")
 FIGURES = {"small mean": "fct_us_small_mean", "all mean": "fct_us_all_mean", "misses": "miss_ratio"}
-SCHEMES = option(
-    "--schemes",
-    nargs="+",
-    choices=schemes_of_testbed(),
-    default=list(schemes_of_testbed()),
-    help="default: all that the testbed's switches can carry out",
-)
+SCHEMES = some_of("--schemes", schemes_of_testbed(), "default: all that the testbed's switches can carry out")
 
 
 def plan(given: Given) -> Mapping[str, Planned]:

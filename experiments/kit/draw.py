@@ -121,11 +121,7 @@ def against_load(
 
 def _draw_panel(axes: Axes, runs: Runs, panel: Panel, lines: Mapping[str, Line]) -> None:
     for variant, line in lines.items():
-        values = [
-            [panel.factor * value for value in runs.values(panel.column, variant, load)]
-            for load in runs.loads
-        ]
-        curve(axes, runs.loads, values, line, median)
+        curve(axes, runs.loads, runs.curve(panel.column, variant, panel.factor), line, median)
     axes.set(xlabel="load", ylabel=panel.unit)
     axes.set_xticks(runs.loads)
     if panel.log:

@@ -150,6 +150,11 @@ def option(flag: str, **keywords: Any) -> Option:
     return Option(flag, keywords)
 
 
+def some_of(flag: str, names: Iterable[Any], help: str = "default: all", **keywords: Any) -> Option:
+    """Return an option that takes some of these names, by default all of them."""
+    return option(flag, nargs="+", choices=list(names), default=list(names), help=help, **keywords)
+
+
 class Runner(Protocol[Measured_co]):
     """Makes the runs and reads them."""
 
@@ -199,8 +204,6 @@ class Experiment(Generic[Measured]):
     """A Markdown table, printed and written to table.md."""
     on: Sequence[str] = (SIMULATOR,)
     """The fabrics to choose from. The first one is the default."""
-    out: Path | None = None
-    """None means results/NAME."""
     seeds: Sequence[int] | int = ()
     """Default seeds. A number N means 1 to N, and `--seeds` then takes such a number."""
     loads: Sequence[float] = ()
@@ -216,4 +219,4 @@ class Experiment(Generic[Measured]):
 
     @property
     def default_out(self) -> Path:
-        return self.out or Path("results") / self.name
+        return Path("results") / self.name

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sluice.policy.units import format_bytes, time_ns
@@ -60,19 +59,12 @@ class Flows:
 
 def read_flow_columns(bundle: Path) -> Flows:
     """Return the scheduled flows of a bundle."""
-    table = pq.read_table(bundle / "flows.parquet")
-    if "source" in table.column_names:
-        table = table.filter(pc.equal(table.column("source"), SCHEDULED))
-    began_at = json.loads((bundle / "meta.json").read_text()).get("start_at", 0.0)
+    table = pq.read_table(bundle / "flows.parquet", filters=[("source", "=", SCHEDULED)])
+    began_at = json.loads((bundle / "meta.json").read_text())["start_at"]
     columns = {name: table.column(name).to_numpy() for name in COLUMNS}
     started_s = columns.pop("started_at") - began_at
     retransmissions = table.column("retransmissions").to_numpy().astype(float)
     return Flows(**columns, started_s=started_s, retransmissions=retransmissions)
-
-
-def says_source(bundle: Path) -> bool:
-    """Whether flows.parquet distinguishes scheduled flows from others. Bundles of old versions do not."""
-    return "source" in pq.read_schema(bundle / "flows.parquet").names
 
 
 def percentile(values: Column, percent: float) -> float:

@@ -18,7 +18,6 @@ from sluice.runtime.command import CommandFailed
 from sluice.terminal import end_in_order
 
 README = Path(__file__).parents[1] / "README.md"
-BEGIN, END = "<!-- begin: python -m experiments --table -->", "<!-- end -->"
 
 Catalogue = Mapping[str, Sequence[Experiment[Any]]]
 """Folder below experiments/, or module there without its ending → its experiments."""
@@ -54,17 +53,6 @@ def page(place: str) -> str:
     """Return the path below experiments/ of the page about the experiments of a place."""
     beside = f"{place}.md"
     return beside if (README.parent / beside).exists() else f"{place}/README.md"
-
-
-def with_table(readme: str, listed: Catalogue) -> str:
-    """Return a README's text with a new table. SluiceError: the text has no place for the table."""
-    before, begin, after_begin = readme.partition(BEGIN)
-    _, end, after = after_begin.partition(END)
-    if not end:
-        raise SluiceError(
-            f"{README}: the lines {BEGIN} and {END} are missing; add them where the table belongs"
-        )
-    return "\n".join([before + begin, "", table(listed), "", end + after])
 
 
 def listing(listed: Catalogue) -> Iterator[str]:

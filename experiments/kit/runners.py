@@ -20,7 +20,7 @@ from rich.progress import track
 from experiments.kit.experiment import Given, Option, option
 from experiments.kit.runs import ATTEMPTS_FILE, Columns, Results, Runs, attempts, no_columns, read_run
 from experiments.kit.workers import worker_processes
-from sluice.commands.arguments import at_least_one
+from sluice.commands.arguments import at_least_one, folder
 from sluice.policy.errors import SluiceError
 from sluice.policy.fabrics import SIMULATOR
 from sluice.runs.fabrics import runner
@@ -120,9 +120,11 @@ def axes(
     )
 
 
-def named(document: Mapping[str, Any], variant: str, seed: int, **tables: Any) -> NamedPoint:
-    """Return a run in the folder `<variant>-seed<seed>`: the scenario with these tables changed."""
-    folder = f"{variant}-seed{seed}".replace(" ", "-")
+def named(
+    document: Mapping[str, Any], variant: str, seed: int, folder: str = "", **tables: Any
+) -> NamedPoint:
+    """Return a run in a folder, by default `<variant>-seed<seed>`: the scenario with these tables changed."""
+    folder = folder or f"{variant}-seed{seed}".replace(" ", "-")
     _, resolved, _ = scenario_with(document, name=folder, seed=seed, **tables)
     return NamedPoint(variant, None, seed, resolved, folder)
 
@@ -193,6 +195,12 @@ def _is_enough(out: Path, point: Point, most: int) -> bool:
         return False
     summary = json.loads((out / point.name / "summary.json").read_text())
     return summary["valid"]["ok"] or attempts(out / point.name) >= most
+
+
+def shared_runs(folder_name: str, of: str = "") -> Option:
+    """Return the option for a folder of bundles that several experiments read. `of`: which ones."""
+    what = f"folder of the bundles{of} (default: %(default)s)"
+    return option("--runs", type=folder, default=Path("results") / folder_name, help=what)
 
 
 JOBS = option("--jobs", type=at_least_one, help="runs at a time (default: one for each core)")

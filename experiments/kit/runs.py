@@ -140,7 +140,7 @@ class Run:
 
     def thresholds(self, port: str) -> Series:
         """Return the port's first threshold at the start and at every change."""
-        began_at = json.loads((self.bundle / "meta.json").read_text()).get("start_at", 0.0)
+        began_at = json.loads((self.bundle / "meta.json").read_text())["start_at"]
         rows = [row for row in read_ports(self.bundle, "thresholds") if row["port"] == port]
         return [(row["at"] - began_at, row["thresholds_bytes"][0]) for row in rows]
 
@@ -207,6 +207,10 @@ class Runs:
         """Return load → the median of the ratios over the seeds."""
         return {load: median(self.ratios(column, variant, over, load)) for load in self.loads}
 
+    def curve(self, column: str, variant: str, factor: float = 1) -> list[list[float]]:
+        """Return at every load the values of the seeds, times a factor."""
+        return [[factor * value for value in self.values(column, variant, load)] for load in self.loads]
+
     def change(self, column: str, variant: str, over: str, load: float | None = None) -> Difference:
         """Return the difference of two variants, with its confidence interval."""
         return difference(self.values(column, variant, load), self.values(column, over, load))
@@ -246,6 +250,11 @@ class Results:
     def runs(self) -> Runs:
         """The runs of the only group, or of the first one."""
         return next(iter(self.groups.values()))
+
+
+def by_group(columns: Mapping[str, str]) -> Callable[[Results], dict[str, Any]]:
+    """Return numbers for a verdict: every group's figures by variant and load, under these names."""
+    return lambda results: {name: runs.by_load(columns) for name, runs in results.groups.items()}
 
 
 ByLoad = Mapping[float, float]

@@ -2,12 +2,11 @@
 """PIAS against DCTCP and pFabric on 144 hosts: FCT by size class against load."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from experiments.kit.draw import Panel, against_load, line_of
-from experiments.kit.experiment import Claim, Experiment, Given, option
+from experiments.kit.experiment import Claim, Experiment, Given, some_of
 from experiments.kit.runners import Planned, Sweep, axes
-from experiments.kit.runs import Results, Runs, all_finished, at_most
+from experiments.kit.runs import Results, Runs, all_finished, at_most, by_group
 from sluice.runs.files import SCENARIOS
 
 WORKLOADS = {"web search": "pias-144", "data mining": "pias-144-data-mining"}
@@ -80,10 +79,6 @@ def claims_of(name: str, runs: Runs) -> list[Claim]:
     ]
 
 
-def numbers(results: Results) -> dict[str, Any]:
-    return {name: runs.by_load(COLUMNS) for name, runs in results.groups.items()}
-
-
 EXPERIMENT = Experiment(
     name="pias_144",
     claim="PIAS halves DCTCP's FCT of small flows and comes close to pFabric, which knows all sizes.",
@@ -93,17 +88,9 @@ EXPERIMENT = Experiment(
     seeds=(1, 2, 3),
     loads=(0.5, 0.6, 0.7, 0.8, 0.9),
     flows=100_000,
-    options=(
-        option(
-            "--workloads",
-            nargs="+",
-            choices=list(WORKLOADS),
-            default=list(WORKLOADS),
-            help="default: %(default)s",
-        ),
-    ),
+    options=(some_of("--workloads", WORKLOADS, "default: %(default)s"),),
     quick={"seeds": (1,), "loads": (0.8,), "flows": 5000, "workloads": ["web search"]},
     claims=claims,
-    numbers=numbers,
+    numbers=by_group(COLUMNS),
     draw=against_load(PANELS, {scheme: line_of(scheme) for scheme in SCHEMES}),
 )

@@ -4,7 +4,6 @@
 import importlib
 import io
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -114,9 +113,9 @@ class Racks:
             argv = (*self._sluice(machine), service, "--config", os.devnull, *argv)
             self._processes[name] = subprocess.Popen(argv, env=env, stdout=log, stderr=log)
 
-    def stop(self, name: str, how: int = signal.SIGTERM) -> None:
+    def stop(self, name: str) -> None:
         process = self._processes.pop(name)
-        process.send_signal(how)
+        process.terminate()
         process.wait(patient(20))
 
     def _sluice(self, machine: str) -> list[str]:

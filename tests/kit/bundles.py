@@ -1,18 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bundles with known flows, for tests of the code that reads them."""
 
-import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from experiments.kit.experiment import Experiment, Given
-from experiments.kit.flows import Flows, ListedFlow, ListedFlows
+from experiments.kit.flows import ListedFlow, ListedFlows
 from experiments.kit.main import read_command
 from experiments.kit.runs import Run, Runs
 from sluice.policy.wire.records import FINISHED, UNFINISHED, FlowRecord, size_class
@@ -137,52 +134,11 @@ def given(experiment: Experiment[Any], *words: str) -> Given:
     return read_command(experiment, words)
 
 
-def finished_flow(label: str, **values: Any) -> ListedFlow:
-    """Return a flow of 1 MB that starts at 1 s and takes 0.5 s."""
-    usual: dict[str, Any] = {"bytes": 1_000_000, "start_s": 1.0, "fct_s": 0.5}
-    return ListedFlow(**{"label": label, **usual, "deadline_s": None, "met": None, "reason": "", **values})
-
-
 def sampled(*samples: tuple[float, int]) -> ListedFlows:
-    """Return one flow that began at 1 s. Samples are (seconds, acknowledged bytes)."""
+    """Return one flow of 1 MB, from 1 s to 1.5 s. Samples are (seconds, acknowledged bytes)."""
+    flow = ListedFlow("x", bytes=1_000_000, start_s=1.0, fct_s=0.5, deadline_s=None, met=None, reason="")
     taken = [{"at_s": at_s, "acked_bytes": acked, "precedence": None} for at_s, acked in samples]
-    return ListedFlows([finished_flow("x")], [taken], 0, 0)
-
-
-def flows(fct_us: Sequence[float], **columns: Sequence[object]) -> Flows:
-    """Return small flows of 1 KB that all start at once."""
-    count = len(fct_us)
-    usual: dict[str, object] = {
-        "id": [f"r/{number}" for number in range(count)],
-        "size_class": ["small"] * count,
-        "bytes": [1000] * count,
-        "started_s": [0.0] * count,
-        "fct_us": fct_us,
-        "ideal_us": [1.0] * count,
-        "deadline_us": [np.nan] * count,
-        "slowdown": [1.0] * count,
-        "retransmissions": [0.0] * count,
-    }
-    return Flows(**{name: np.asarray(values) for name, values in {**usual, **columns}.items()})
-
-
-def written(folder: Path, **more: Sequence[object]) -> Path:
-    """Write a bundle's file of two flows, of which one ended, with these columns changed. Returns the folder."""
-    columns: dict[str, Sequence[object]] = {
-        "id": ["r/1", "r/0"],
-        "size_class": ["small", "small"],
-        "bytes": [1, 2],
-        "started_at": [101.0, 102.0],
-        "fct_us": [10.0, None],
-        "ideal_us": [5.0, 5.0],
-        "deadline_us": [None, 8.0],
-        "slowdown": [2.0, None],
-        "retransmissions": [None, 1],
-        **more,
-    }
-    pq.write_table(pa.table(columns), folder / "flows.parquet")
-    (folder / "meta.json").write_text(json.dumps({"start_at": 100.0}))
-    return folder
+    return ListedFlows([flow], [taken], 0, 0)
 
 
 RUNS = runs_of(

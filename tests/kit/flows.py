@@ -2,7 +2,6 @@
 """Scheduled flows and records for tests."""
 
 import json
-from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -19,9 +18,9 @@ def flow(
     return ScheduledFlow(f"run/{number}", start_s, "h1", "h2", size_bytes, "small", 1000.0, deadline_us)
 
 
-def schedule(*flows: ScheduledFlow, persistent: bool = False, address: str = "127.0.0.1") -> Schedule:
+def schedule(*flows: ScheduledFlow, persistent: bool = False) -> Schedule:
     connections = "persistent" if persistent else "new"
-    return Schedule("dctcp", connections, addresses={"h2": address}, flows=tuple(flows))
+    return Schedule("dctcp", connections, addresses={"h2": "127.0.0.1"}, flows=tuple(flows))
 
 
 def record(number: int, reason: str = "test") -> FlowRecord:
@@ -37,43 +36,6 @@ def drain(spool: Spool) -> list[str]:
     return ids
 
 
-Floats = npt.NDArray[np.float64]
-
-
-def mean_slowdown(model: DelayModel, thresholds: EdgeIndices) -> Floats:
+def mean_slowdown(model: DelayModel, thresholds: EdgeIndices) -> npt.NDArray[np.float64]:
     """Return the mean slowdown of each port with these thresholds."""
     return delay_terms(model, thresholds.shape[1] + 1).cost(thresholds)
-
-
-def times(sizes: Floats, arrivals: Floats, thresholds: Sequence[float]) -> Floats:
-    """Return how long each flow takes from its arrival. The link carries one byte in a unit of time."""
-    ends = [*thresholds, np.inf]
-    levels: list[list[int]] = [[] for _ in ends]
-    sent, took = np.zeros(len(sizes)), np.zeros(len(sizes))
-    now, coming = 0.0, 0
-    while coming < len(sizes) or any(levels):
-        level = next((i for i, flows in enumerate(levels) if flows), None)
-        if level is None:
-            now = arrivals[coming]
-            levels[0].append(coming)
-            coming += 1
-            continue
-        flows = levels[level]
-        step = min(min(sizes[f], ends[level]) - sent[f] for f in flows) * len(flows)
-        until = arrivals[coming] - now if coming < len(sizes) else np.inf
-        sent[flows] += min(step, until) / len(flows)
-        now += min(step, until)
-        if until < step:
-            levels[0].append(coming)
-            coming += 1
-            continue
-        stay = []
-        for f in flows:
-            if sent[f] >= sizes[f] * (1 - 1e-9):
-                took[f] = now - arrivals[f]
-            elif sent[f] >= ends[level] * (1 - 1e-9):
-                levels[level + 1].append(f)
-            else:
-                stay.append(f)
-        levels[level] = stay
-    return took

@@ -27,8 +27,8 @@ def single(hosts: int = 3, rate_bps: int = FABRIC_BPS) -> Topology:
     return Topology("single", tuple(map(host, names)), (switch(1),), ports)
 
 
-def star(hosts: int = 4, rate_bps: int = RATE_BPS) -> Topology:
-    return single(hosts, rate_bps)
+def star(hosts: int = 4) -> Topology:
+    return single(hosts, RATE_BPS)
 
 
 def leaf_spine(leaves: int = 2, spines: int = 2, hosts_per_leaf: int = 2) -> Topology:

@@ -57,9 +57,9 @@ def helm(*words: str) -> str:
     return run([str(HELM), *words])
 
 
-def rendered(values: list[str], release: str = RELEASES[0]) -> str:
+def rendered(values: list[str]) -> str:
     chosen = (f"--set={value}" for value in values)
-    where = ("--namespace", "sluice", "--kube-version", release)
+    where = ("--namespace", "sluice", "--kube-version", RELEASES[0])
     return helm("template", "sluice", str(CHART), *where, *chosen)
 
 

@@ -141,8 +141,6 @@ class Net:
         self.fabric = core.Fabric(hosts, switches, made, near, seed, spray, threads, stages)
         self.towards: dict[int, int] = {}
         """Host → the number of the last port before it."""
-        self.core = -1
-        """The number of a dumbbell's port towards the right."""
         self.flows = 0
 
     def add_port(self, link: Link, peer: int, *, to_host: bool = False, parts: Sequence[int] = (0,)) -> int:
@@ -264,32 +262,6 @@ def chain(links: Sequence[Link], settings: core.TransportSettings | None = None,
         on, back = switch == between - 1, switch == 0
         net.route(switch, [1], [net.add_port(links[switch + 1], 1 if on else switch + 1, to_host=on)])
         net.route(switch, [0], [net.add_port(links[switch], 0 if back else switch - 1, to_host=back)])
-    return net
-
-
-def dumbbell(
-    left: int,
-    right: int,
-    core_link: Link,
-    settings: core.TransportSettings | None = None,
-    *,
-    edge: Link | None = None,
-    **more: Any,
-) -> Net:
-    """Hosts 0 to left-1 on switch 0, the others on switch 1, and `core_link` between the switches. Its port towards the
-    right is Net.core."""
-    edge = edge or Link()
-    net = Net(left + right, 2, settings, **more)
-    hosts = {0: range(left), 1: range(left, left + right)}
-    for switch, some in hosts.items():
-        for _ in some:
-            net.add_port(edge, switch)
-    for switch, some in hosts.items():
-        for host in some:
-            net.route(switch, [host], [net.add_port(edge, host, to_host=True)])
-    net.core = net.add_port(core_link, 1)
-    net.route(0, hosts[1], [net.core])
-    net.route(1, hosts[0], [net.add_port(core_link, 0)])
     return net
 
 

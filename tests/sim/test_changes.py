@@ -170,21 +170,21 @@ DOCUMENT: dict[str, Any] = {
 }
 
 
-def moves_at(port: str, **fields: Any) -> list[ThresholdsMoved]:
-    """Return the thresholds of a port during the run."""
-    return run({**DOCUMENT, "scheme": {**DOCUMENT["scheme"], **fields}}).thresholds(port)
+def moves(**fields: Any) -> list[ThresholdsMoved]:
+    """Return the thresholds of the receiver's port during the run."""
+    return run({**DOCUMENT, "scheme": {**DOCUMENT["scheme"], **fields}}).thresholds("s1:1")
 
 
 def test_the_first_adjustment_counts_what_completed_before_it() -> None:
-    [start, first, *_] = moves_at("s1:1")
+    [start, first, *_] = moves()
     assert (start.at_s, start.thresholds_bytes) == (0.0, (1_000_000,))
     assert (first.at_s, first.thresholds_bytes, first.flows) == (0.2, (10_000,), 6)
 
 
 def test_a_port_whose_thresholds_are_fixed_or_frozen_keeps_them() -> None:
-    (fixed,) = moves_at("s1:1", overrides=[{"ports": ["s1:1"], "thresholds": ["100KB"]}])
+    (fixed,) = moves(overrides=[{"ports": ["s1:1"], "thresholds": ["100KB"]}])
     assert fixed.thresholds_bytes == (100_000,)
-    (frozen,) = moves_at("s1:1", overrides=[{"ports": ["*"], "freeze": True}])
+    (frozen,) = moves(overrides=[{"ports": ["*"], "freeze": True}])
     assert frozen.thresholds_bytes == (1_000_000,)
 
 

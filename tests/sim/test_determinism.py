@@ -84,27 +84,6 @@ def test_how_a_run_is_cut_into_pieces_changes_nothing() -> None:
     assert run(in_microseconds) == expected
 
 
-def test_the_width_of_the_calendar_changes_nothing() -> None:
-    """Events come in the same order, near or far. Many coincide: starts, rates and delays are multiples."""
-
-    def run(near_ps: int) -> dict[str, list[int]]:
-        net = kit.single(
-            9, down=Link(buffer_bytes=20 * FRAME, more={"mark_bytes": 3 * FRAME}), near_ps=near_ps
-        )
-        net.add(
-            bytes=[100_000] * 24,
-            start_ps=[US * (i // 8) for i in range(24)],
-            source=[i % 8 for i in range(24)],
-            sink=[8] * 24,
-        )
-        return {name: column.tolist() for name, column in net.finish().items()}
-
-    expected = run(MS)
-    assert sum(expected["retransmissions"]) > 0
-    for near in (0, US, 50 * US, 10**6 * MS):
-        assert run(near) == expected
-
-
 # ── The flows of a demonstration: the scenario's schedule, cut by time, without end ────────────
 
 

@@ -16,19 +16,10 @@ from sluice.simulator import _fabric as core
 from sluice.simulator._fabric import MarkBy
 from tests.sim import kit
 from tests.sim.crossing import Choose, Definition, Packet, cross, random_packets
-from tests.sim.kit import FRAME, GBIT, HEADER, NS, PAYLOAD, US, Link, S, serialisation
+from tests.sim.kit import FRAME, GBIT, NS, PAYLOAD, US, Link, S, serialisation
 from tests.sim.runs import run
 
 seeds = pytest.mark.parametrize("seed", range(3))
-
-
-@seeds
-def test_one_queue_is_first_come_first_served(seed: int) -> None:
-    packets = [Packet(p.start_ps, 0, p.frame_bytes) for p in random_packets(seed, 150, 100 * US)]
-    assert (
-        cross(packets, Link()).served_ps
-        == Definition(packets, 10 * GBIT, lambda waiting, _: waiting[0]).run().served_ps
-    )
 
 
 def highest(packets: Sequence[Packet]) -> Choose:
@@ -134,17 +125,12 @@ def test_shares(seed: int) -> None:
     assert fate.served_ps == expected.served_ps
 
 
-def burst(
-    net_discipline: core.Discipline,
-    plans: Sequence[tuple[int, int, int]],
-    queue_of: list[int] | None = None,
-    bps: int = 10 * GBIT,
-) -> list[int]:
+def burst(discipline: core.Discipline, plans: Sequence[tuple[int, int, int]]) -> list[int]:
     """Return the order in which packets leave a port. Each flow, (packets, priority, start), sends
     all at once."""
     settings = kit.transport(initial_window=5000, tags_deadlines=True, rto_initial_ps=10 * S)
     sink = len(plans)
-    net = kit.single(sink + 1, settings, up=Link(1000 * GBIT, 0), down=Link(bps, US, net_discipline))
+    net = kit.single(sink + 1, settings, up=Link(1000 * GBIT, 0), down=Link(discipline=discipline))
     net.fabric.set_queue_of(net.towards[sink], kit.priority_map())
     for source, (packets, priority, start_ps) in enumerate(plans):
         net.flow(source, sink, packets * PAYLOAD, start_ps, **kit.as_priority(priority, start_ps))
@@ -332,27 +318,17 @@ def test_a_packet_that_is_dropped_is_not_marked() -> None:
     )
 
 
-def poisson_port(
-    load: float,
-    count: int,
-    port: Link,
-    *,
-    seed: int = 3,
-    frame: int = FRAME,
-    echo: core.Echo = core.Echo.exact,
-) -> tuple[kit.Array, kit.Array]:
-    """Send packets at random times to one port. Return the backlog that each found, and whether it
-    was marked."""
+def poisson_port(count: int, port: Link, echo: core.Echo = core.Echo.exact) -> tuple[kit.Array, kit.Array]:
+    """Send full packets at random times to one port, at a load of 0.93. Return the backlog that each found, and whether
+    it was marked."""
     hosts = 64
     net = kit.single(hosts + 1, kit.transport(echo=echo), up=Link(1000 * GBIT, 0), down=port)
-    rng = np.random.default_rng(seed)
-    gaps = rng.exponential(serialisation(frame, port.bps) / load, count)
+    rng = np.random.default_rng(3)
+    gaps = rng.exponential(serialisation(FRAME, port.bps) / 0.93, count)
     start = np.cumsum(np.maximum(gaps, 1)).astype(np.int64)
-    net.add(
-        bytes=[frame - HEADER] * count, start_ps=start, source=np.arange(count) % hosts, sink=[hosts] * count
-    )
+    net.add(bytes=[PAYLOAD] * count, start_ps=start, source=np.arange(count) % hosts, sink=[hosts] * count)
     found, marked, before = [], [], 0
-    for arrival in (start + serialisation(frame, 1000 * GBIT)).tolist():
+    for arrival in (start + serialisation(FRAME, 1000 * GBIT)).tolist():
         net.run(arrival - 1)
         found.append(net.port(net.towards[hosts]).waiting_bytes)
         net.run(arrival)
@@ -368,7 +344,7 @@ def test_the_ramp() -> None:
     The test is chi-square over the backlogs that occur, at 1 in 1000.
     """
     low, high = 2 * FRAME, 12 * FRAME
-    found, marked = poisson_port(0.93, 15_000, Link(more={"mark_bytes": low, "mark_max_bytes": high}))
+    found, marked = poisson_port(15_000, Link(more={"mark_bytes": low, "mark_max_bytes": high}))
     assert not marked[found <= low].any()
     assert marked[found >= high].all()
     assert (found >= high).sum() > 100
@@ -385,35 +361,38 @@ def test_the_ramp() -> None:
 
 
 def test_packets_that_take_no_marks_get_none() -> None:
-    _, marked = poisson_port(0.93, 2000, Link(more={"mark_bytes": 1}), echo=core.Echo.none)
+    _, marked = poisson_port(2000, Link(more={"mark_bytes": 1}), core.Echo.none)
     assert not marked.any()
+
+
+def phantom_port(starts_ps: kit.Array) -> tuple[kit.Net, int]:
+    """Return a network and its port with a phantom queue of 0.95 of the rate. A full packet leaves at each time."""
+    hosts, count = 16, len(starts_ps)
+    more = {"phantom_rate_bps": 95 * GBIT // 10, "phantom_mark_bytes": 3 * FRAME}
+    net = kit.single(hosts + 1, up=Link(1000 * GBIT, 0), down=Link(more=more))
+    net.add(
+        bytes=[PAYLOAD] * count, start_ps=starts_ps, source=np.arange(count) % hosts, sink=[hosts] * count
+    )
+    return net, net.towards[hosts]
 
 
 @pytest.mark.parametrize(("load", "share"), [(0.94, 0.0), (0.97, 1.0)])
 def test_a_phantom_queue_marks_before_any_queue_stands(load: float, share: float) -> None:
     """HULL: a queue drained at 0.95 of the link's rate grows if the link carries more, although no packet waits."""
-    hosts, count = 16, 3000
-    more = {"phantom_rate_bps": 95 * GBIT // 10, "phantom_mark_bytes": 3 * FRAME}
-    net = kit.single(hosts + 1, up=Link(1000 * GBIT, 0), down=Link(more=more))
-    spacing = round(serialisation(FRAME, 10 * GBIT) / load)
-    start = np.arange(count) * spacing
-    net.add(bytes=[PAYLOAD] * count, start_ps=start, source=np.arange(count) % hosts, sink=[hosts] * count)
+    count = 3000
+    net, port = phantom_port(np.arange(count) * round(serialisation(FRAME, 10 * GBIT) / load))
     net.finish()
-    numbers = net.port(net.towards[hosts])
+    numbers = net.port(port)
     assert numbers.most_bytes <= FRAME
     assert numbers.marked / count == pytest.approx(share, abs=0.08)
 
 
 def test_a_phantom_queue_grows_by_what_is_sent_beyond_its_rate() -> None:
     """A threshold of t bytes is passed after t / (load - 0.95) bytes: here, at full load, 3 frames after 60 packets."""
-    hosts, count = 16, 200
-    more = {"phantom_rate_bps": 95 * GBIT // 10, "phantom_mark_bytes": 3 * FRAME}
-    net = kit.single(hosts + 1, up=Link(1000 * GBIT, 0), down=Link(more=more))
-    start = np.arange(count) * (serialisation(FRAME, 10 * GBIT) + NS)
-    net.add(bytes=[PAYLOAD] * count, start_ps=start, source=np.arange(count) % hosts, sink=[hosts] * count)
-    while not net.port(net.towards[hosts]).marked:
+    net, port = phantom_port(np.arange(200) * (serialisation(FRAME, 10 * GBIT) + NS))
+    while not net.port(port).marked:
         assert not net.run(S, 1)
-    assert net.port(net.towards[hosts]).packets == pytest.approx(60, abs=4)
+    assert net.port(port).packets == pytest.approx(60, abs=4)
 
 
 @pytest.mark.parametrize(("mark_by", "marked"), [("port", True), ("queue", False), ("ahead", False)])

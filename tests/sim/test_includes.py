@@ -13,8 +13,7 @@ INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
 ROW = re.compile(r"^\| `([a-z/]+)` \|.*\| ([^|]+) \|$", re.MULTILINE)
 LAWS = CORE.parents[1] / "dataplane" / "laws"
 SOURCES = sorted(CORE.rglob("*.[ch]pp"))
-HEADERS = [path for path in SOURCES if path.suffix == ".hpp"]
-FIRST = [path for path in HEADERS if path.with_suffix(".cpp").exists()]
+FIRST = [path for path in SOURCES if path.suffix == ".hpp" and path.with_suffix(".cpp").exists()]
 """Headers with a source of their own. The source includes its header first, so each build compiles them alone."""
 
 
@@ -55,34 +54,6 @@ def test_table__its_permissions_are_those_that_the_sources_use() -> None:
         others = {str(Path(include).parent) for include in includes} - {folder_of(path)}
         used.setdefault(folder_of(path), set()).update(others)
     assert used == allowed()
-
-
-STANDARD = {
-    r"std::(min|max|clamp|copy|find|min_element|max_element|push_heap|pop_heap)\b": "algorithm",
-    r"std::array\b": "array",
-    r"std::(bit_width|countr_zero)\b": "bit",
-    r"std::cbrt\b": "cmath",
-    r"std::size_t\b": "cstddef",
-    r"std::u?int(8|16|32|64)_t\b": "cstdint",
-    r"std::deque\b": "deque",
-    r"std::function\b": "functional",
-    r"std::map\b": "map",
-    r"std::(unique_ptr|make_unique|shared_ptr|make_shared|weak_ptr)\b": "memory",
-    r"std::optional\b": "optional",
-    r"std::(invalid_argument|logic_error)\b": "stdexcept",
-    r"std::(string|to_string)\b": "string",
-    r"std::tie\b": "tuple",
-    r"std::(move|swap|exchange|pair)\b": "utility",
-    r"std::vector\b": "vector",
-}
-"""Names of the standard library in the core → the header that declares them."""
-
-
-def test_header__includes_the_standard_headers_that_it_uses() -> None:
-    for path in HEADERS:
-        text = re.sub(r"//.*", "", path.read_text())
-        used = {header for name, header in STANDARD.items() if re.search(name, text)}
-        assert used <= set(re.findall(r"^#include <([^>]+)>", text, re.MULTILINE)), path
 
 
 def test_include__a_source_includes_its_own_header_first() -> None:

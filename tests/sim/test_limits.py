@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What does not fit into the numbers of the core is refused with its key, or counted exactly.
-
-At the end, the command that compiles the core.
-"""
+"""What does not fit into the numbers of the core is refused with its key, or counted exactly."""
 
 from __future__ import annotations
 
@@ -13,7 +10,6 @@ import pytest
 from sluice.policy.errors import SluiceError
 from sluice.runs.files import scenario_with
 from sluice.simulator import _fabric as core
-from sluice.simulator import build
 from sluice.simulator.run import Simulation
 from sluice.simulator.taps import Taps
 from sluice.topologies import build_topology
@@ -96,20 +92,3 @@ def test_a_queue_may_send_a_burst_of_any_length() -> None:
         net.flow(0, 1, 100 * PAYLOAD, **kit.as_priority(priority, 0))
     highest, lowest = net.finish()["fct_ps"].tolist()
     assert lowest < highest
-
-
-# ── The command that compiles the core ─────────────────────────────────────────────────────────
-
-
-def test_main__names_what_it_has_built(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(build, "is_fresh", lambda module: False)
-    monkeypatch.setattr(build, "_compile_release", lambda: None)
-    assert build.main([]) == 0
-    assert capsys.readouterr().out == f"{build.MODULE}\n"
-
-
-def test_main__refuses_other_build_types(capsys: pytest.CaptureFixture[str]) -> None:
-    assert build.main(["debug"]) == 2
-    assert "'debug' is not a build type; give release, sanitize, races or coverage" in capsys.readouterr().err

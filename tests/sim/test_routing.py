@@ -10,7 +10,6 @@ import pytest
 from scipy.stats import chi2
 
 from sluice.runs.files import scenario_with
-from sluice.simulator import _fabric
 from sluice.simulator import _fabric as core
 from sluice.simulator.division import Layout, divide, whole
 from sluice.simulator.network import port_maker
@@ -102,17 +101,18 @@ def test_set_route__a_group_that_is_not_there_is_refused(group: int) -> None:
         core.Fabric(2, 1, kit.transport(), [100_000], 1, False).set_route(0, 0, group)
 
 
-@pytest.mark.parametrize(("peer", "is_host"), [(2, True), (1, False)])
-def test_add_port__leads_to_what_is_there(peer: int, is_host: bool) -> None:
+@pytest.mark.parametrize(
+    ("bps", "peer", "is_host", "message"),
+    [
+        (GBIT, 2, True, "peer a host or switch of the fabric"),
+        (GBIT, 1, False, "peer a host or switch of the fabric"),
+        (0, 0, True, "bps must be above 0"),
+    ],
+)
+def test_add_port__leads_to_what_is_there_at_a_rate(bps: int, peer: int, is_host: bool, message: str) -> None:
     fabric = core.Fabric(2, 1, kit.transport(), [100_000], 1, False)
-    with pytest.raises(ValueError, match="peer a host or switch of the fabric"):
-        fabric.add_port(Link(10**9).settings(), core.Discipline(), peer, is_host)
-
-
-def test_add_port__has_a_rate() -> None:
-    fabric = core.Fabric(2, 1, kit.transport(), [100_000], 1, False)
-    with pytest.raises(ValueError, match="bps must be above 0"):
-        fabric.add_port(Link(0).settings(), core.Discipline(), 0, True)
+    with pytest.raises(ValueError, match=message):
+        fabric.add_port(Link(bps).settings(), core.Discipline(), peer, is_host)
 
 
 def sent(made: Simulation) -> dict[str, int]:
@@ -227,7 +227,7 @@ def test_a_kernels_port_has_queues_without_marks_or_bound() -> None:
     settings, discipline = make(port, True)
     assert (settings.mark_bytes, settings.tells_hosts) == (0, True)
     assert settings.buffer_bytes > 10**12
-    assert discipline.scheduler == _fabric.Scheduler.strict
+    assert discipline.scheduler == core.Scheduler.strict
     settings, discipline = make(port, False)
     assert (settings.mark_bytes, settings.tells_hosts) == (policy.mark_at, False)
     given = [*(policy.shares or ()), 0, 0, 0, 0]

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pages with generated tables among written text: the rooms of the house, and the costs of large networks."""
+"""The pages with generated tables among written text: rooms of the house, experiments, costs of large networks."""
 
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from experiments.__main__ import load_all
+from experiments.kit.main import README
+from experiments.kit.main import table as experiments_table
 from tools.reference.markdown import between, code, table
 
 ROOT = Path(__file__).parents[2]
@@ -26,6 +29,11 @@ def architecture_page() -> str:
     return between(
         ARCHITECTURE.read_text(), "rooms", table(("room", "what", "may import", "starts processes of"), rows)
     )
+
+
+def experiments_page() -> str:
+    """The page of all experiments with the table as they describe themselves now."""
+    return between(README.read_text(), "experiments", experiments_table(load_all()))
 
 
 SCALE = ROOT / "docs" / "deploying" / "ten-thousand-switches.md"

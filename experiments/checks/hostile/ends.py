@@ -16,7 +16,7 @@ import numpy as np
 from experiments.checks.hostile import attacker
 from experiments.checks.hostile.run import HONEST, SINK, start_attacker
 from experiments.kit import live
-from experiments.kit.experiment import Claim, Experiment, Given, Script, markdown_table, option
+from experiments.kit.experiment import Claim, Experiment, Given, Script, markdown_table, option, some_of
 from sluice.commands.arguments import above_zero, seconds
 from sluice.policy import tags
 from sluice.policy.fabrics import TESTBED
@@ -189,7 +189,6 @@ def numbers(outcome: Sequence[Moves]) -> list[dict[str, Any]]:
     ]
 
 
-SCHEMES = list(POLICIES)
 EXPERIMENT = Experiment(
     name="hostile_ends",
     claim="A host that forges FINs or opens tiny connections moves no port's threshold by an edge.",
@@ -198,14 +197,8 @@ EXPERIMENT = Experiment(
     on=(TESTBED,),
     seeds=(1,),
     options=(
-        option("--schemes", nargs="+", choices=SCHEMES, default=SCHEMES, help="schemes (default: all)"),
-        option(
-            "--kinds",
-            nargs="+",
-            choices=attacker.FALSE_ENDS,
-            default=attacker.FALSE_ENDS,
-            help="attacks (default: all)",
-        ),
+        some_of("--schemes", POLICIES, "schemes (default: all)"),
+        some_of("--kinds", attacker.FALSE_ENDS, "attacks (default: all)"),
         option("--phase", type=seconds, default=6.0, help="seconds of each attack (default: %(default)s)"),
         option("--rate", type=above_zero, default=60.0, help="false ends in a second (default: %(default)s)"),
     ),

@@ -17,7 +17,7 @@ import numpy as np
 
 from experiments.checks.hostile import attacker
 from experiments.kit import live
-from experiments.kit.experiment import Claim, Experiment, Given, Script, markdown_table, option
+from experiments.kit.experiment import Claim, Experiment, Given, Script, markdown_table, option, some_of
 from sluice.commands.arguments import seconds
 from sluice.policy.errors import SluiceError
 from sluice.policy.fabrics import TESTBED
@@ -268,7 +268,6 @@ def numbers(outcome: Outcome) -> list[dict[str, Any]]:
     ]
 
 
-KINDS = list(ATTACKS)
 EXPERIMENT = Experiment(
     name="hostile",
     claim="A host that ignores marks leaves small flows their completion times, and large flows their share.",
@@ -277,7 +276,7 @@ EXPERIMENT = Experiment(
     on=(TESTBED,),
     seeds=(1,),
     options=(
-        option("--kinds", nargs="+", choices=KINDS, default=KINDS, help="floods (default: all)"),
+        some_of("--kinds", ATTACKS, "floods (default: all)"),
         option("--phase", type=seconds, default=10.0, help="seconds of each flood (default: %(default)s)"),
     ),
     quick={"kinds": ["background", "no-ports", "frames"], "phase": 6.0},

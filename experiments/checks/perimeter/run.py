@@ -7,7 +7,6 @@ A calm phase, then one phase for each attack of attacks.py. `--demo` attacks the
 
 import json
 import socket
-import subprocess
 import sys
 import threading
 import time
@@ -21,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments.bench.measuring import cpu_seconds, memory_bytes, with_children
+from experiments.bench.measuring import cpu_seconds, memory_bytes, web_answers, with_children
 from experiments.checks.perimeter import attacks
 from experiments.checks.perimeter.attacks import ATTACKS
 from experiments.kit.experiment import Claim, Experiment, Given, Script, markdown_table, option
@@ -170,29 +169,19 @@ def _serving(folder: Path, given: Given) -> Iterator[Web]:
     address, command = f"127.0.0.1:{port}", [sys.executable, "-m", "sluice"]
     env = {"PYTHONPATH": str(given["tree"] or _ROOT), "PYTHONSAFEPATH": "1", "SLUICE_TOKEN": TOKEN}
     if given["demo"]:
-        process = spawn(
-            [*command, "demo", "--listen", address, "--out", str(folder / "demo")],
-            log_file=folder / "demo.log",
-            env=env,
-        )
+        words = ["demo", "--out", str(folder / "demo")]
     else:
-        more = ["--store", f"sqlite:///{folder}/store.db", "--unix", str(folder / "web.sock")]
-        process = spawn([*command, "web", "--listen", address, *more], log_file=folder / "web.log", env=env)
+        words = ["web", "--store", f"sqlite:///{folder}/store.db", "--unix", str(folder / "web.sock")]
+    log = folder / "web.log"
+    process = spawn([*command, *words, "--listen", address], log_file=log, env=env)
     try:
-        wait_until(lambda: _answers(port, process), "the web process answers", timeout_s=120)
+        wait_until(
+            lambda: web_answers(f"http://{address}", process, log), "the web process answers", timeout_s=120
+        )
         pid = _child_that_listens(address) if given["demo"] else process.pid
         yield Web(port, pid, f"http://{address}" if given["demo"] else f"unix:{folder}/web.sock")
     finally:
         stop(process, grace_s=60)
-
-
-def _answers(port: int, process: subprocess.Popen[bytes]) -> bool:
-    if process.poll() is not None:
-        raise RuntimeError("the web process ended")
-    try:
-        return HttpClient(f"http://127.0.0.1:{port}", 5).get("/api/v1/health").ok
-    except ServerAway:
-        return False
 
 
 def _child_that_listens(address: str) -> int:

@@ -11,11 +11,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from experiments.kit.experiment import Given, option
+from experiments.kit.experiment import Given
 from experiments.kit.flows import Flows, means, percentile, read_flow_columns
-from experiments.kit.runners import Planned, axes, one_group
+from experiments.kit.runners import Planned, axes, one_group, shared_runs
 from experiments.kit.runs import Series
-from sluice.commands.arguments import folder
 from sluice.policy.schemes import SCHEMES
 from sluice.runs.files import read_document
 from sluice.sweep.points import Point
@@ -34,17 +33,11 @@ STATIC_COLOUR, DYNAMIC_COLOUR = SCHEMES["pias"].colour, SCHEMES["mlfq-adaptive"]
 
 FIGURES = ("short_mean", "short_p99", "long_mean", "long_p99")
 
-RUNS = option(
-    "--runs",
-    type=folder,
-    default=Path("results/dyna"),
-    help="folder of the bundles, which dyna_fig5 … dyna_fig8 share (default: %(default)s)",
-)
 SHARED: Mapping[str, Any] = {
     "minutes": 2,
     "seeds": (1, 2, 3, 4, 5),
     "flows": FLOWS,
-    "options": (RUNS,),
+    "options": (shared_runs("dyna", ", which dyna_fig5 … dyna_fig8 share"),),
     "quick": {"seeds": (1, 2, 3)},
 }
 """Options of dyna_fig5 … dyna_fig8."""

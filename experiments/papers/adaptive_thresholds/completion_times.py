@@ -5,19 +5,17 @@ All three read the same runs, at the paper's rate on the simulator. Figures 6 an
 The last experiment asks which open part of the set-up makes the paper's largest changes.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
 
 from experiments.kit.draw import BROAD, Line, curve, grid
-from experiments.kit.experiment import Claim, Experiment, Given, markdown_table, option
-from experiments.kit.runners import Planned, ShortRuns, axes, one_group
+from experiments.kit.experiment import Claim, Experiment, Given, markdown_table
+from experiments.kit.runners import Planned, ShortRuns, axes, one_group, shared_runs
 from experiments.kit.runs import Changes, Difference, Results, Runs, lower, signed
 from experiments.papers.adaptive_thresholds import common
-from sluice.commands.arguments import folder
 
 MISMATCHED = ("1KB", "1000KB")
 SAME = 0.02
@@ -75,21 +73,16 @@ def draw(figure: str, ylabel: str, *, after: bool) -> Callable[[Results], Figure
             again = Line("… after the first adjustment", common.DYNAMIC_COLOUR, "--")
             lines += [(f"dynamic-{start}", common.settled(figure), again)] if after else []
             for variant, column, line in lines:
-                curve(panel, loads, seeds_by_load(results.runs, variant, column), line)
+                curve(panel, loads, results.runs.curve(column, variant), line)
             panel.set_title(f"start {size}", fontsize="medium")
             panel.set(xlabel="load (%)", xticks=loads)
             panel.legend(frameon=False, fontsize="small", loc="upper left")
         panels[0].set_ylabel(ylabel)
-        slowest = [seeds_by_load(results.runs, f"static-{start}", figure) for start in MISMATCHED]
+        slowest = [results.runs.curve(figure, f"static-{start}") for start in MISMATCHED]
         panels[0].set_ylim(0, 1.35 * float(np.max(slowest)))
         return picture
 
     return drawn
-
-
-def seeds_by_load(runs: Runs, variant: str, column: str, factor: float = 1) -> Sequence[list[float]]:
-    """Return the seeds' values for each load."""
-    return [[factor * value for value in runs.values(column, variant, load)] for load in runs.loads]
 
 
 FIG6_PAPER = {"1KB": "−4.9 … −33.5 %", "1000KB": "−3.7 … −86 %"}
@@ -218,7 +211,7 @@ def fig8_draw(results: Results) -> Figure:
                 Line("static", common.STATIC_COLOUR, style, BROAD),
                 Line("dynamic", common.DYNAMIC_COLOUR, style),
             ):
-                values = seeds_by_load(results.runs, f"{prefix}{line.title}-1000KB", column, 1 / 1000)
+                values = results.runs.curve(column, f"{prefix}{line.title}-1000KB", 1 / 1000)
                 label = f"{line.title}{', headers counted' if prefix else ''}"
                 curve(axes_, loads, values, Line(label, line.colour, style, line.width))
         axes_.set_title(f"1000 KB flows, {name}", fontsize="medium")
@@ -324,14 +317,7 @@ DYNA_CAUSES = Experiment(
     seeds=(1, 2, 3),
     loads=(0.5, 0.9),
     flows=common.FLOWS,
-    options=(
-        option(
-            "--runs",
-            type=folder,
-            default=Path("results/dyna-causes"),
-            help="folder of the bundles (default: %(default)s)",
-        ),
-    ),
+    options=(shared_runs("dyna-causes"),),
     quick={"seeds": (1, 2)},
     claims=claims,
     numbers=causes_numbers,

@@ -9,13 +9,13 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from experiments.kit.draw import grid
 from experiments.kit.experiment import Claim, Experiment, Given
-from experiments.kit.runners import NamedPoint, Planned, RunAfterRun, ShortRuns, one_group
+from experiments.kit.runners import NamedPoint, Planned, RunAfterRun, ShortRuns, named, one_group
 from experiments.kit.runs import Results, Series
 from experiments.papers.adaptive_thresholds import common
 from sluice.policy.fabrics import TESTBED
 from sluice.policy.tags import EDGES_BYTES, attained_tag
 from sluice.policy.units import format_bytes
-from sluice.runs.files import SCENARIOS, read_document, scenario_with
+from sluice.runs.files import SCENARIOS, read_document
 
 TCP_ABOUT = """\
 Convergence of the demotion threshold, and whether it follows a shift, on real TCP.
@@ -39,11 +39,9 @@ def tcp_plan(given: Given) -> Mapping[str, Planned]:
 
 def _point(given: Given, name: str, start: str, workload: Mapping[str, Any]) -> NamedPoint:
     document = read_document(SCENARIOS / "paper-mix.toml")
-    tables = {"scheme": {**document["scheme"], "thresholds": [start]}}
-    scenario, resolved, _ = scenario_with(
-        document, name=name, workload={"flows": given.flows, **workload}, **tables
-    )
-    return NamedPoint(name, None, scenario.seed, resolved, name)
+    scheme = {**document["scheme"], "thresholds": [start]}
+    workload = {"flows": given.flows, **workload}
+    return named(document, name, document["seed"], name, scheme=scheme, workload=workload)
 
 
 def tcp_numbers(results: Results) -> dict[str, Series]:

@@ -4,7 +4,7 @@
 The experiments share the schemes, the figures of a run, and the variations of what the slides leave open.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean, median
@@ -21,6 +21,7 @@ from experiments.kit.runs import (
     all_finished,
     all_valid,
     below_one,
+    by_group,
     by_scheme,
     noted,
     scheme_table,
@@ -82,11 +83,6 @@ def plan(scenario: str, schemes: Sequence[str], varied_schemes: Sequence[str]) -
 def varied(results: Results) -> dict[str, Runs]:
     """Return the groups in which one thing is changed."""
     return {name: runs for name, runs in results.groups.items() if name != "main"}
-
-
-def numbers(columns: Mapping[str, str]) -> Callable[[Results], dict[str, Any]]:
-    """Return every group's figures by scheme and load, under these names."""
-    return lambda results: {name: runs.by_load(columns) for name, runs in results.groups.items()}
 
 
 FCT_SCHEMES = (*SLIDES, OURS, "pias-optimal", "pfabric")
@@ -160,7 +156,7 @@ FCT = Experiment(
     runner=Sweep(plan("aemon", FCT_SCHEMES, ("aemon", "pias")), deadline_columns),
     flows=100_000,
     claims=fct_claims,
-    numbers=numbers(FCT_COLUMNS),
+    numbers=by_group(FCT_COLUMNS),
     draw=against_load(
         FCT_PANELS, {scheme: LINES[scheme] for scheme in FCT_SCHEMES if scheme != "pfabric"}, ["main"]
     ),
@@ -265,7 +261,7 @@ MISSES = Experiment(
     runner=Sweep(plan("aemon-data-mining", MISSES_SCHEMES, MISSES_SCHEMES), deadline_columns),
     flows=50_000,
     claims=misses_claims,
-    numbers=numbers(MISSES_COLUMNS),
+    numbers=by_group(MISSES_COLUMNS),
     draw=against_load(MISSES_PANELS, {scheme: LINES[scheme] for scheme in MISSES_SCHEMES}, ["main"]),
     **SHARED,
 )

@@ -147,6 +147,13 @@ def per_run(runs: Sequence[Run], figures: Callable[[Run], Mapping[str, Any]]) ->
     ]
 
 
+def by_variant(figures: Callable[[Run], Mapping[str, Any]]) -> Callable[[Results], dict[str, Any]]:
+    """Return numbers for a verdict: variant → the figures of each run."""
+    return lambda results: {
+        variant: per_run(results.runs.at(variant), figures) for variant in results.runs.variants
+    }
+
+
 def experiment(
     number: int,
     claim: str,

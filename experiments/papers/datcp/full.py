@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from experiments.kit.experiment import Claim, Experiment, Given, Script, option, read_verdict
+from experiments.kit.experiment import Claim, Experiment, Given, Script, option, read_verdict, some_of
 from experiments.kit.main import read_command, run
 from experiments.papers.datcp import services, single_link
 from sluice.commands.arguments import seed
@@ -57,7 +57,7 @@ EXPERIMENT = Experiment(
         option(
             "--seeds", type=seed, nargs="+", help="seeds; each is one run (default: the figure's own seeds)"
         ),
-        option("--figures", type=int, nargs="+", choices=FIGURES, default=list(FIGURES), help="default: all"),
+        some_of("--figures", FIGURES, type=int),
     ),
     claims=claims,
     numbers=lambda verdicts: {name: verdict["numbers"] for name, verdict in verdicts.items()},

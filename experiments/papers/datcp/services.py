@@ -263,10 +263,6 @@ def fig14_claims(results: Results) -> list[Claim]:
     ]
 
 
-def fig14_numbers(results: Results) -> dict[str, Any]:
-    return {variant: common.per_run(results.runs.at(variant), _figures) for variant in FIG14_VARIANTS}
-
-
 def _figures(run: Run) -> dict[str, Any]:
     quenches = [samples[-1]["quenches"] if samples else None for samples in run.listed.samples]
     return {**{f"{job}, s": done_s(run, job) for job in (A, B)}, "quenches": quenches}
@@ -279,6 +275,6 @@ FIG14 = common.experiment(
     about=FIG14_ABOUT,
     cases=fig14_cases,
     claims=fig14_claims,
-    numbers=fig14_numbers,
+    numbers=common.by_variant(_figures),
     draw=common.throughputs(TITLES, colours={A: common.OTHER, B: common.DEADLINE}, top=1.0),
 )

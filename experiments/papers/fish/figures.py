@@ -16,11 +16,10 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from experiments.kit.draw import Grid, Line, grid, intervals, legend_below, line_of
-from experiments.kit.experiment import Claim, Experiment, Given, option
+from experiments.kit.experiment import Claim, Experiment, Given
 from experiments.kit.flows import means, percentile, read_flow_columns
-from experiments.kit.runners import Planned, ShortRuns, axes, one_group
+from experiments.kit.runners import Planned, ShortRuns, axes, one_group, shared_runs
 from experiments.kit.runs import Difference, Results, Runs, lower, signed, within
-from sluice.commands.arguments import folder
 from sluice.policy.schemes import SCHEMES
 from sluice.policy.wire.records import SIZE_CLASSES
 from sluice.runs.files import read_document
@@ -289,14 +288,7 @@ SHARED: Mapping[str, Any] = {
     "runner": ShortRuns(plan, columns),
     "seeds": 20,
     "quick": {"seeds": 3},
-    "options": (
-        option(
-            "--runs",
-            type=folder,
-            default=Path("results/fish-fabric"),
-            help="folder of the bundles, which fish_fig8 and fish_fig9 share (default: %(default)s)",
-        ),
-    ),
+    "options": (shared_runs("fish-fabric", ", which fish_fig8 and fish_fig9 share"),),
 }
 """Options of both figures."""
 

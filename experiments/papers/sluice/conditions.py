@@ -20,7 +20,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from experiments.kit.draw import grid, legend_below, line_of
-from experiments.kit.experiment import Claim, Experiment, Given, markdown_table, option
+from experiments.kit.experiment import Claim, Experiment, Given, markdown_table, some_of
 from experiments.kit.flows import percentile, read_flow_columns
 from experiments.kit.runners import Planned, ShortRuns, named
 from experiments.kit.runs import Results, Runs, all_finished, median_at_most
@@ -243,13 +243,11 @@ EXPERIMENT = Experiment(
     seeds=(1, 2),
     flows=10_000,
     options=(
-        option(
+        some_of(
             "--conditions",
-            nargs="+",
-            choices=list(CONDITIONS),
-            default=list(CONDITIONS),
+            CONDITIONS,
+            f"networks and traffic: {', '.join(CONDITIONS)} (default: all)",
             metavar="NAME",
-            help=f"networks and traffic: {', '.join(CONDITIONS)} (default: all)",
         ),
     ),
     quick={"seeds": (1,), "flows": 1000},

@@ -9,7 +9,6 @@ urgency: how much it spares the window at a mark, and a queue for each level. 30
 from collections.abc import Mapping
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 from matplotlib.figure import Figure
 
@@ -95,10 +94,6 @@ SHOWN = {
 }
 
 
-def numbers(results: Results) -> dict[str, Any]:
-    return results.runs.by_load(SHOWN)
-
-
 def table(results: Results) -> str:
     """Medians over the seeds."""
     runs = results.runs
@@ -165,7 +160,7 @@ EXPERIMENT = Experiment(
     ),
     quick={"flows": 5000},
     claims=claims,
-    numbers=numbers,
+    numbers=lambda results: results.runs.by_load(SHOWN),
     table=table,
     draw=draw,
 )

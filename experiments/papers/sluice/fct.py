@@ -11,10 +11,10 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from experiments.kit.draw import grid, legend_below, line_of, log_scale
-from experiments.kit.experiment import Claim, Experiment, Given, markdown_table, option
+from experiments.kit.experiment import Claim, Experiment, Given, markdown_table, some_of
 from experiments.kit.flows import read_flow_columns
 from experiments.kit.runners import Planned, Sweep, axes
-from experiments.kit.runs import Results, Runs, all_finished, median_at_most
+from experiments.kit.runs import Results, Runs, all_finished, by_group, median_at_most
 from experiments.papers.sluice.traffic import pias_thresholds
 from sluice.policy.schemes import SCHEMES
 from sluice.runs.files import read_document
@@ -207,10 +207,6 @@ SHOWN = {
 }
 
 
-def numbers(results: Results) -> dict[str, Any]:
-    return {name: runs.by_load(SHOWN) for name, runs in results.groups.items()}
-
-
 def table(results: Results) -> str:
     """The median over the seeds of each figure."""
     heads = ("all ms", "slowdown", "small µs", "p99", "medium ms", "large ms", *AROUND, "missed %", "retx")
@@ -270,18 +266,10 @@ EXPERIMENT = Experiment(
     runner=Sweep(plan, columns),
     seeds=(1, 2, 3),
     flows=100_000,
-    options=(
-        option(
-            "--groups",
-            nargs="+",
-            choices=list(GROUPS),
-            default=list(GROUPS),
-            help="traffic to run (default: %(default)s)",
-        ),
-    ),
+    options=(some_of("--groups", GROUPS, "traffic to run (default: %(default)s)"),),
     quick={"seeds": (1,), "flows": 5000, "groups": ["web search", "told"]},
     claims=claims,
-    numbers=numbers,
+    numbers=by_group(SHOWN),
     table=table,
     draw=draw,
 )

@@ -54,12 +54,6 @@ def refusal(words: list[str], experiment: Experiment[Any], capsys: pytest.Captur
     return ""
 
 
-def test_no_option_takes_any_number_or_any_path() -> None:
-    for name in EXPERIMENTS:
-        actions = [action for action in parser(load(name))._actions if not action.choices]
-        assert [action.dest for action in actions if action.type in (int, float, Path)] == []
-
-
 def test_a_misspelt_name_has_a_suggestion() -> None:
     with pytest.raises(
         SluiceError, match=r"no experiment pias_14 \(did you mean pias_144\?\); the names are"

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from experiments.papers.sluice import bounds
 from sluice.policy import tags
 from sluice.policy.thresholds import online
 from sluice.policy.thresholds.port_traffic import BUCKETS, EDGES, FlowSizes
-from tests.kit import flows
 from tests.kit.flows import mean_slowdown
 
 
@@ -170,7 +170,8 @@ def test_cost_of__agrees_with_an_event_simulation(
     rng = np.random.default_rng(3)
     drawn = rng.choice(np.asarray(sizes_bytes, float), 12_000, p=shares)
     mean = float(np.dot(sizes_bytes, shares))
-    took = flows.times(drawn, np.cumsum(rng.exponential(mean / 0.7, len(drawn))), [threshold])
+    arrivals = np.cumsum(rng.exponential(mean / 0.7, len(drawn)))
+    took = bounds.fluid_times(drawn, arrivals, bounds.feedback([threshold]))
     measured = np.mean(took[1_000:] / (drawn[1_000:] + online.FLOOR_BYTES))
     model = model_of(sizes_bytes, shares, 0.7, 2)
     assert mean_slowdown(model, np.asarray([[edge(threshold)]]))[0] == pytest.approx(measured, rel=0.1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The soak, random faults and switches of schemes: their traffic, and which faults stop packets."""
+"""The soak and switches of schemes: their traffic, and that every scheme can be put."""
 
 from __future__ import annotations
 
@@ -7,13 +7,9 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 import numpy as np
-import pytest
 
 from experiments.checks import live_switch
-from experiments.checks import random_faults as faulty
-from experiments.checks.random_faults import Fault
 from experiments.checks.soak import SEGMENT_S, Outcome, change_scheme, document_of
-from experiments.kit.live import Gap
 from experiments.kit.runs import schemes_of_testbed
 from sluice.policy.schema.desired import Policy
 from sluice.policy.workload.scenario import scheduled_flows
@@ -50,39 +46,6 @@ def test_change_scheme__waits_for_a_web_process_that_was_killed() -> None:
     change_scheme(cast(Stack, stack), np.random.default_rng(1), found)
     assert stack.requests == 2
     assert len(found.schemes) == 1
-
-
-@pytest.mark.parametrize(
-    ("kind", "target", "stops"),
-    [
-        ("kill", "ovs-vswitchd", True),
-        ("stop", "ovs-vswitchd", True),
-        ("kill", "ovsdb-server", True),
-        ("stop", "ovsdb-server", False),
-        ("kill", "controller", False),
-        ("disconnect", "s1", False),
-        ("link", "s1-eth1", True),
-    ],
-)
-def test_faults__which_of_them_stop_packets_by_themselves(kind: str, target: str, stops: bool) -> None:
-    assert Fault(kind, target, 1.0, 100.0).stops_packets == stops
-
-
-@pytest.mark.parametrize(
-    ("began_at", "ended_at", "excused"),
-    [
-        (99.0, 99.9, False),
-        (99.0, 100.1, True),
-        (102.0, 103.0, True),
-        (102.1 + faulty.EXCUSED_S, 110.0, False),
-    ],
-)
-def test_unexcused__what_begins_in_the_time_of_an_unplugged_link_is_not(
-    began_at: float, ended_at: float, excused: bool
-) -> None:
-    gap = Gap(ended_at, ended_at - began_at)
-    faults = [Fault("kill", "controller", 0.0, began_at), Fault("link", "s1-eth1", 2.0, 100.0)]
-    assert faulty.unexcused([gap], faults) == ([] if excused else [gap])
 
 
 def test_policies_and_scenario__every_scheme_of_the_testbed_can_be_put() -> None:

@@ -1,45 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The flows of a run as columns, the points of a sweep, and the gaps of a port."""
+"""The throughput of listed flows, the points of a sweep, and the gaps of a port."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from experiments.kit import live
 from experiments.kit.experiment import Given
-from experiments.kit.flows import read_flow_columns, says_source
 from experiments.kit.runners import as_on_testbed, axes, named
 from sluice.policy.fabrics import SIMULATOR, TESTBED
-from tests.kit.bundles import flows, sampled, written
-
-
-def test_need_finished__a_flow_that_did_not_finish_is_no_fast_one() -> None:
-    assert len(flows([1.0, 2.0]).need_finished()) == 2
-    with pytest.raises(ValueError, match="unfinished"):
-        flows([1.0, np.nan]).need_finished()
-
-
-def test_read_flows__scheduled_ones_only(tmp_path: Path) -> None:
-    bundle = written(tmp_path, source=["scheduled", "background"])
-    found = read_flow_columns(bundle)
-    assert says_source(bundle)
-    assert (list(found.bytes), list(found.started_s)) == ([1], [1.0])
-
-
-def test_read_flows__a_bundle_of_an_old_version_has_scheduled_flows_only(tmp_path: Path) -> None:
-    bundle = written(tmp_path)
-    assert not says_source(bundle)
-    found = read_flow_columns(bundle)
-    assert len(found) == 2
-    assert np.isnan(found.fct_us[1])
-    assert np.isnan(found.retransmissions[0])
-
-
-# ── Flows that a scenario lists: throughput from their samples ─────────────────────────────────
+from tests.kit.bundles import sampled
 
 
 def test_rates__between_samples_and_from_the_start() -> None:

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from experiments.__main__ import EXPERIMENTS, load, load_all
+from experiments.__main__ import EXPERIMENTS, load
 from experiments.__main__ import main as experiments_main
 from experiments.kit.experiment import Given, Script
-from experiments.kit.main import README, main, page, place_of, read_command, with_table
+from experiments.kit.main import README, main, page, place_of, read_command
 from experiments.kit.runners import RunAfterRun
 from sluice.policy.errors import EnvironmentLacking, SluiceError
 from sluice.policy.fabrics import SIMULATOR, TESTBED
@@ -75,17 +75,12 @@ def test_read_command__a_quick_run_is_made_once_whether_it_is_valid_or_not() -> 
     assert read_command(after, ["--quick", "--attempts", "2"])["attempts"] == 2
 
 
-# The table of experiments/README.md agrees with the experiments, and every name works.
+# Every name works.
 
 
 ROOT = README.parents[1]
 WORDS = {"scheme_order": ["docs", "experiments"], "sluice_conditions": ["--flows", "50"]}
 """Arguments that an experiment needs, or that make its plan short."""
-
-
-def test_readme__is_fresh() -> None:
-    text = README.read_text()
-    assert with_table(text, load_all()) == text, "stale: run `python -m experiments --table`"
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)

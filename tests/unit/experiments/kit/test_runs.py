@@ -13,6 +13,7 @@ import pytest
 
 from experiments.kit import runners
 from experiments.kit.experiment import Given
+from experiments.kit.flows import read_flow_columns
 from experiments.kit.runners import NamedPoint, one_group, read_results, run_each
 from experiments.kit.runs import Results, Run, all_valid, by_scheme, read_run, scheme_table
 from sluice.policy.figures.metrics import distribution
@@ -51,6 +52,16 @@ def test_flows__the_scheduled_ones_from_the_begin_of_the_run(tmp_path: Path) -> 
     flows = bundle_of(tmp_path).flows()
     assert list(flows.started_s) == [2.0, 1.0]
     assert list(flows.by_number.started_s) == [1.0, 2.0]
+
+
+def test_need_finished__a_flow_that_did_not_finish_is_no_fast_one(tmp_path: Path) -> None:
+    ended = [record(0), record(1, fct_us=None, status="unfinished")]
+    write_bundle(tmp_path, scenario={}, meta={"start_at": 100.0}, flows=ended)
+    flows = read_flow_columns(tmp_path)
+    assert np.isnan(flows.fct_us[1])
+    assert len(flows.of(np.asarray([0])).need_finished()) == 1
+    with pytest.raises(ValueError, match="unfinished"):
+        flows.need_finished()
 
 
 # Runs one after the other: a run that is not valid is made again, and an existing one is not.

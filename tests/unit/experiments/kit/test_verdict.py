@@ -19,7 +19,6 @@ from experiments.kit.runs import (
     all_finished,
     all_valid,
     difference,
-    lower,
 )
 from tests.kit.bundles import RUNS, run_of
 
@@ -44,20 +43,8 @@ def test_conclude__a_quick_verdict_says_so(tmp_path: Path, capsys: pytest.Captur
     assert "| x (quick) | a | b | c | yes |" in claims_table([read_verdict(tmp_path)])
 
 
-def test_read_verdict__of_a_version_that_knew_no_quick_runs(tmp_path: Path) -> None:
-    claim = {"what": "a", "paper": "b", "measured": "c", "holds": True, "explanation": ""}
-    (tmp_path / "verdict.json").write_text(json.dumps({"experiment": "x", "claims": [claim], "numbers": {}}))
-    assert claims_table([read_verdict(tmp_path)]).endswith("| x | a | b | c | yes |")
-
-
 def change(mean: float) -> Difference:
     return Difference(mean, mean - 0.01, mean + 0.01, 5, 0.0)
-
-
-def test_lower__not_by_chance_and_at_every_load() -> None:
-    assert lower("x", "p", change(-0.02)).holds
-    assert not lower("x", "p", change(-0.005)).holds
-    assert not lower("x", "p", Changes({0.5: change(-0.02), 0.8: change(-0.005)})).holds
 
 
 def test_all_valid__an_invalid_run_and_an_unfinished_flow_are_told_apart() -> None:
