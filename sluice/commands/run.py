@@ -50,7 +50,9 @@ def execute(arguments: argparse.Namespace) -> int:
     run_scenario = runner(arguments.on)
     keeping = {"store": arguments.store, "event_log": arguments.event_log}
     if arguments.on == SIMULATOR and any(keeping.values()):
-        raise SluiceError("a simulated run has no store and no events: omit --store and --event-log, or run it --on testbed")
+        raise SluiceError(
+            "a simulated run has no store and no events: omit --store and --event-log, or say --on testbed"
+        )
     check_length(predicted_s(resolved, arguments.on), arguments.yes)
     more = keeping if arguments.on == TESTBED else {"division": _division(resolved)}
     names = {"name": scenario.name, "scheme": scenario.policy.scheme, "on": arguments.on}
