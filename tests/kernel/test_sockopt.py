@@ -142,21 +142,14 @@ def test_refused__einval_and_the_socket_is_unchanged(ends: list[socket.socket]) 
         assert (acked_bytes(sender), control(sender)) == (5000, b"cubic"), what
 
 
-def test_refused__another_length(sock: socket.socket) -> None:
+def test_refused__another_length_less_room_and_unknown_options(sock: socket.socket) -> None:
     for size_bytes in (0, 4, FLOW.size - 1, FLOW.size + 1, 10_000):
         arguments = (SOL_SLUICE, SLUICE_FLOW, bytes(size_bytes))
         assert refusal(partial(sock.setsockopt, *arguments)) == errno.EINVAL
-        assert declared(sock)[0] == CONTROL
-
-
-def test_refused__less_room(sock: socket.socket) -> None:
+    assert declared(sock)[0] == CONTROL
     for option, size_bytes in ((SLUICE_FLOW, FLOW.size), (SLUICE_STATE, STATE.size)):
         for room in (1, size_bytes - 1):
-            arguments = (SOL_SLUICE, option, room)
-            assert refusal(partial(sock.getsockopt, *arguments)) == errno.EINVAL
-
-
-def test_refused__unknown_options_and_setting_the_state(sock: socket.socket) -> None:
+            assert refusal(partial(sock.getsockopt, SOL_SLUICE, option, room)) == errno.EINVAL
     for option in (SLUICE_STATE, 0, 3):
         arguments = (SOL_SLUICE, option, bytes(FLOW.size))
         assert refusal(partial(sock.setsockopt, *arguments)) == errno.ENOPROTOOPT

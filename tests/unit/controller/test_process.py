@@ -17,7 +17,6 @@ import pytest
 from sluice.controller.openflow.frames import MessageType, message
 from sluice.controller.service import check_store
 from sluice.policy.errors import EnvironmentLacking
-from sluice.runtime.process import spawn, stop
 from sluice.runtime.wait import wait_until
 from sluice.store import observed
 from sluice.store.engine import open_store
@@ -153,20 +152,6 @@ def test_it_outlives_a_store_that_is_locked_for_long(controller: Process) -> Non
     connection.close()
     again.run(lambda: controller.events().count("switch-connected") == 2)
     assert controller.process.poll() is None
-
-
-def test_it_listens_on_a_unix_socket(tmp_path: Path) -> None:
-    path = tmp_path / "of.sock"
-    argv = [sys.executable, "-m", "sluice", "controller", "--store", f"sqlite:///{tmp_path}/s.db"]
-    process = spawn([*argv, "--listen", f"unix:{path}"], log_file=tmp_path / "log")
-    try:
-        wait_until(path.exists, "the socket exists")
-        with socket.socket(socket.AF_UNIX) as sock:
-            sock.settimeout(300)
-            wait_until(lambda: sock.connect_ex(str(path)) == 0, "it accepts")
-            assert sock.recv(8)[:2] == b"\x04\x00"
-    finally:
-        assert stop(process) == 0
 
 
 def test_check_store__a_store_of_a_later_version_is_named_before_anything_starts(tmp_path: Path) -> None:
