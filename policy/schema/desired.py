@@ -256,9 +256,7 @@ def queue_map(policy: Policy, thresholds_bytes: Sequence[int]) -> QueueMap:
         queue_of = _sent_to(queue_of, range(tags.URGENCY_FIRST, tags.URGENCY_LAST + 1), last)
     if not scheme.tags_sizes:
         queue_of = _sent_to(queue_of, range(tags.KNOWN_SIZE_FIRST, tags.KNOWN_SIZE_LAST + 1), last)
-    if not policy.reserved_dscp:
-        return queue_of
-    return _sent_to(queue_of, set(policy.reserved_dscp), policy.reserved_queue)
+    return _sent_to(queue_of, policy.reserved_dscp, policy.reserved_queue)
 
 
 def dscp_queue_map(policy: Policy, thresholds_bytes: Sequence[int]) -> tuple[int, ...]:

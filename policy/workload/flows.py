@@ -29,7 +29,7 @@ from sluice.policy.schema.entries import entry
 from sluice.policy.schema.kinds import Choice, Duration, Number
 from sluice.policy.units import BITS_PER_BYTE, FRAME_BYTES, MAX_FLOW_BYTES, NS_PER_S
 from sluice.policy.wire.records import QUENCH, ScheduledFlow, size_class
-from sluice.policy.workload.sizes import Mix, SizeCdf
+from sluice.policy.workload.sizes import Sizes
 
 KB_BYTES = 1024
 MAX_SENDER = 65_534
@@ -203,14 +203,14 @@ class Shift:
 
     at: float
     """Fraction of the flows after which these sizes replace those before."""
-    sizes: SizeCdf | Mix
+    sizes: Sizes
 
 
 @dataclass(frozen=True)
 class Workload:
     """Random flows, as a scenario's [workload] and [deadlines] define them."""
 
-    sizes: SizeCdf | Mix
+    sizes: Sizes
     pattern: str
     to: str | None
     """The one receiver. None in an incast means that any host asks."""
@@ -231,7 +231,7 @@ class Workload:
     """Share of the flows without deadline whose programs declare the size. Flows with a deadline always do."""
 
     @property
-    def all_sizes(self) -> tuple[SizeCdf | Mix, ...]:
+    def all_sizes(self) -> tuple[Sizes, ...]:
         """The sizes of each phase of the run: before the first shift, and after each one."""
         return (self.sizes, *(shift.sizes for shift in self.shifts))
 

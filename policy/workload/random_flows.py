@@ -26,10 +26,10 @@ from sluice.policy.errors import FieldError
 from sluice.policy.figures.metrics import Array, IdealTimes, edge_ports
 from sluice.policy.network.graph import Topology
 from sluice.policy.workload.flows import BATCH_FLOWS, FlowBatch, TraceWorkload, Workload, delays_s
-from sluice.policy.workload.sizes import Mix, Parts, SizeCdf, mean_wire_bytes, scaled_bytes
+from sluice.policy.workload.sizes import Parts, Sizes, mean_wire_bytes, scaled_bytes
 
 
-def arrival_rate_per_s(workload: Workload, topology: Topology, sizes: SizeCdf | Mix) -> float:
+def arrival_rate_per_s(workload: Workload, topology: Topology, sizes: Sizes) -> float:
     """Starts per second in the whole network; for an incast, requests per second.
 
     The load, if the workload has one, is that of the receiver's link. Without a single receiver, every host's link
@@ -66,7 +66,6 @@ class Poisson:
 PATTERNS = ("all-to-all", "many-to-one", "permutation", "incast")
 
 Hosts = npt.NDArray[np.int64]
-Uniform = npt.NDArray[np.float64]
 
 
 Pairs = Callable[[Parts], tuple[Hosts, Hosts]]
@@ -151,7 +150,7 @@ def _incast(
     return pairs
 
 
-def distinct(uniform: Uniform, below: int) -> Hosts:
+def distinct(uniform: Array, below: int) -> Hosts:
     """For each row, one different whole number below `below` for each column. All sets have equal probability.
 
     Source: R. W. Floyd's sampling (Bentley, Communications of the ACM 30(9), 1987), column by column for all rows.
@@ -189,7 +188,7 @@ def check_offered_load(workload: Workload, topology: Topology) -> None:
             )
 
 
-def offered_loads(workload: Workload, topology: Topology, sizes: SizeCdf | Mix) -> dict[str, float]:
+def offered_loads(workload: Workload, topology: Topology, sizes: Sizes) -> dict[str, float]:
     """Mean offered load of each link as a share of its rate, by the link's name ("h3's uplink", "s1:2")."""
     bps = 8 * traffic_matrix(workload, topology, sizes) * arrival_rate_per_s(workload, topology, sizes)
     edge = edge_ports(topology)
@@ -198,7 +197,7 @@ def offered_loads(workload: Workload, topology: Topology, sizes: SizeCdf | Mix) 
     return loads | _core_loads(topology, bps)
 
 
-def traffic_matrix(workload: Workload, topology: Topology, sizes: SizeCdf | Mix) -> Array:
+def traffic_matrix(workload: Workload, topology: Topology, sizes: Sizes) -> Array:
     """Mean wire bytes of one start, by sender and receiver; for an incast, of one request.
 
     For the pattern "permutation", it is the mean over all permutations.

@@ -9,7 +9,6 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -25,24 +24,6 @@ _STEPS = 4096
 _PACKET_BYTES = re.compile(r"[1-9][0-9]{0,8}")
 _PACKET_SLACK = 1e-9
 """Greatest rounding error of an interpolation, as a share of a packet."""
-
-
-class Sizes(Protocol):
-    """A source of flow sizes."""
-
-    @property
-    def sources(self) -> tuple[tuple[str, ...], ...]:
-        """For each part, the hosts that send it; empty means all hosts."""
-
-    @property
-    def largest_bytes(self) -> float:
-        """Size of the largest flow."""
-
-    def at(self, uniform: Array) -> tuple[Array, Parts]:
-        """Return sizes in bytes, and the part that each belongs to, from numbers in [0, 1)."""
-
-    def pieces(self) -> tuple[Array, Parts]:
-        """Return the bounds (n+1) of the pieces of [0, 1) on which the size is smooth, and their parts (n)."""
 
 
 @dataclass(frozen=True)
@@ -68,19 +49,23 @@ class SizeCdf:
 
     @property
     def sources(self) -> tuple[tuple[str, ...], ...]:
+        """For each part, the hosts that send it; empty means all hosts."""
         return ((),)
 
     @property
     def largest_bytes(self) -> float:
+        """Size of the largest flow."""
         return self.sizes_bytes[-1]
 
     def at(self, uniform: Array) -> tuple[Array, Parts]:
+        """Return sizes in bytes, and the part that each belongs to, from numbers in [0, 1)."""
         size = np.interp(uniform, self.cumulative, self.sizes_bytes)
         if self.packet_bytes is not None:
             size = np.ceil(size / self.packet_bytes - _PACKET_SLACK) * self.packet_bytes
         return size, np.zeros(len(size), np.int64)
 
     def pieces(self) -> tuple[Array, Parts]:
+        """Return the bounds (n+1) of the pieces of [0, 1) on which the size is smooth, and their parts (n)."""
         bounds = np.unique([0.0, *self.cumulative])
         return bounds, np.zeros(len(bounds) - 1, np.int64)
 
@@ -107,6 +92,8 @@ class MixPart:
 
 @dataclass(frozen=True)
 class Mix:
+    """Sizes of several parts. Its members are as those of SizeCdf."""
+
     parts: tuple[MixPart, ...]
 
     @property
@@ -137,6 +124,10 @@ class Mix:
             bounds.append(low + (high - low) * inner[1:])
             parts.append(np.full(len(inner) - 1, i))
         return np.concatenate(bounds), np.concatenate(parts)
+
+
+Sizes = SizeCdf | Mix
+"""A source of flow sizes."""
 
 
 def scaled_bytes(sizes_bytes: Array, scale: float) -> npt.NDArray[np.int64]:

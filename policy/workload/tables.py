@@ -17,7 +17,7 @@ from sluice.policy.units import MAX_FLOW_BYTES, MIN_FLOW_BYTES, NS_PER_S, format
 from sluice.policy.workload.flows import Deadlines, Shift, Trace, TraceWorkload, Workload
 from sluice.policy.workload.listed_flows import SUFFIXES, VARY, ExplicitWorkload, FlowTable, explicit_workload
 from sluice.policy.workload.random_flows import PATTERNS
-from sluice.policy.workload.sizes import Mix, MixPart, SizeCdf
+from sluice.policy.workload.sizes import Mix, MixPart, SizeCdf, Sizes
 
 LoadCdf = Callable[[str], SizeCdf]
 LoadTrace = Callable[[str], Trace | FlowTable]
@@ -199,7 +199,7 @@ def _random(table: Mapping[str, Any], deadlines: Deadlines | None, load_cdf: Loa
         if keys.fanin is None:
             raise FieldError("workload.fanin", "is missing: an incast needs the number of its senders")
         fanin = keys.fanin
-        sizes: SizeCdf | Mix = _answers(keys, fanin)
+        sizes: Sizes = _answers(keys, fanin)
     else:
         keys = read(RandomKeys, table, "workload")
         fanin, sizes = 1, _sizes(keys, "workload", load_cdf)
@@ -266,7 +266,7 @@ def _answers(keys: IncastKeys, fanin: int) -> Mix:
     return Mix((MixPart(size_bytes, 1.0, ()),))
 
 
-def _sizes(keys: RandomKeys | ShiftKeys, where: str, load_cdf: LoadCdf) -> SizeCdf | Mix:
+def _sizes(keys: RandomKeys | ShiftKeys, where: str, load_cdf: LoadCdf) -> Sizes:
     if (keys.sizes is None) == (not keys.mix):
         raise FieldError(f"{where}.sizes", "give either sizes (a table's name or a CDF file) or a mix")
     if keys.sizes is not None:

@@ -24,7 +24,7 @@ from sluice.policy.workload.flows import TraceWorkload, Workload
 from sluice.policy.workload.listed_flows import ExplicitWorkload
 from sluice.policy.workload.random_flows import arrival_rate_per_s
 from sluice.policy.workload.scenario import Scenario
-from sluice.policy.workload.sizes import Mix, SizeCdf, mean_wire_bytes
+from sluice.policy.workload.sizes import Sizes, mean_wire_bytes
 from sluice.runs.files import Resolved, scenario_with
 from sluice.simulator import build
 from sluice.simulator.taps import SimulationProgress, Taps
@@ -80,7 +80,7 @@ def _starting_s(scenario: Scenario, topology: Topology) -> float:
     )
 
 
-def _phases(workload: Workload) -> list[tuple[float, SizeCdf | Mix]]:
+def _phases(workload: Workload) -> list[tuple[float, Sizes]]:
     """Return the numbers of flows with the sizes before, between and after the shifts."""
     begins = [0.0, *(shift.at for shift in workload.shifts)]
     ends = [*begins[1:], 1.0]

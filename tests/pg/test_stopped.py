@@ -13,7 +13,6 @@ import pytest
 from sqlalchemy import Engine, text
 from sqlalchemy.exc import DBAPIError, OperationalError
 
-from sluice.policy.wire.records import FlowRecord
 from sluice.runtime.process import die_with_parent
 from sluice.runtime.wait import wait_until
 from sluice.store import connections, lease
@@ -22,7 +21,7 @@ from sluice.store.engine import open_store
 from sluice.store.failures import is_outage
 from sluice.store.flows import add_flows, count_flows
 from sluice.store.lease import open_for_leases
-from tests.unit.webui.records import record
+from tests.pg.records import batch
 
 pytestmark = pytest.mark.pg
 
@@ -55,14 +54,7 @@ with engine_of(sys.argv[1]).begin() as connection:
 
 
 @contextmanager
-def stopped(database: str, limit_s: int, what: str) -> Iterator[None]:
-    """A process that holds the lock of the writers of flows, and does nothing any more."""
-    with stopped_script(_BEGIN, database, str(limit_s), what):
-        yield
-
-
-@contextmanager
-def stopped_script(script: str, *arguments: str) -> Iterator[None]:
+def stopped(script: str, *arguments: str) -> Iterator[None]:
     """A script that is stopped once it holds the lock."""
     argv = [sys.executable, "-c", script, *arguments]
     process = subprocess.Popen(argv, stdout=subprocess.PIPE, preexec_fn=die_with_parent)
@@ -76,10 +68,6 @@ def stopped_script(script: str, *arguments: str) -> Iterator[None]:
         process.wait(PATIENCE_S)
 
 
-def flow() -> list[FlowRecord]:
-    return [FlowRecord.from_document(record("a"))]
-
-
 def holders(engine: Engine) -> int:
     with engine.connect() as connection:
         return int(
@@ -88,10 +76,10 @@ def holders(engine: Engine) -> int:
 
 
 def test_a_transaction_of_a_stopped_process_ends_after_the_limit(engine: Engine, database: str) -> None:
-    with stopped(database, SOON_S, "idle"):
+    with stopped(_BEGIN, database, str(SOON_S), "idle"):
         assert holders(engine) == 1
         wait_until(lambda: not holders(engine), "the server has ended it", timeout_s=PATIENCE_S)
-        assert add_flows(engine, flow()) == 1
+        assert add_flows(engine, batch(1)) == 1
 
 
 def test_a_controller_that_is_stopped_amid_a_transaction_can_be_replaced_in_time(database: str) -> None:
@@ -103,7 +91,7 @@ def test_a_controller_that_is_stopped_amid_a_transaction_can_be_replaced_in_time
         except OperationalError:  # the wait for the lock is short
             return False
 
-    with stopped_script(_HOLD, database):
+    with stopped(_HOLD, database):
         assert not is_taken()
         wait_until(is_taken, "another one holds it", timeout_s=TAKE_OVER_S)
     engine.dispose()
@@ -157,17 +145,17 @@ def test_a_process_that_wakes_up_after_the_limit_gets_an_error_and_a_new_connect
     with pytest.raises(DBAPIError) as caught:
         sleep()
     assert is_outage(caught.value)
-    assert add_flows(sleeper, flow()) == 1
+    assert add_flows(sleeper, batch(1)) == 1
     sleeper.dispose()
 
 
 def test_a_copy_of_a_stopped_process_is_ended(
     engine: Engine, monkeypatch: pytest.MonkeyPatch, database: str
 ) -> None:
-    with stopped(database, SOON_S, "copy"):
+    with stopped(_BEGIN, database, str(SOON_S), "copy"):
         assert end_stuck_copies(engine) == 0  # it may still go on
         monkeypatch.setattr(connections, "IDLE_TRANSACTION_S", SOON_S)
         wait_until(lambda: end_stuck_copies(engine) == 1, "the copy is old enough", timeout_s=PATIENCE_S)
         wait_until(lambda: not holders(engine), "its lock is free", timeout_s=PATIENCE_S)
-        assert add_flows(engine, flow()) == 1
+        assert add_flows(engine, batch(1)) == 1
     assert count_flows(engine) == 1

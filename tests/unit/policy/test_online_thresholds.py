@@ -54,12 +54,6 @@ def edge(size_bytes: int) -> int:
 PAPER_MIX = ([10_000, 1_000_000], [0.8, 0.2])
 
 
-@pytest.mark.parametrize("load", [0.3, 0.5, 0.8, 0.9])
-def test_best_thresholds__short_and_long_flows_are_parted_at_the_short_ones_size(load: float) -> None:
-    best, _ = online.delay_terms(model_of(*PAPER_MIX, load, 2), 2).best()
-    assert best.tolist() == [[edge(10_000)]]
-
-
 def test_best_thresholds__flows_of_one_size_share_one_level() -> None:
     """Unequal treatment of equal flows gains nothing."""
     best, cost = online.delay_terms(model_of([1_000_000], [1.0], 0.8, 2), 2).best()
