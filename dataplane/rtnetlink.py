@@ -3,7 +3,7 @@
 to make it again.
 
 The kernel tells of an object the attributes with which one makes it. An agent reads all queues every second, and
-pyroute2 takes ten times as much CPU time for it. A question about a single class would be reported to every listener
+the library pyroute2 took ten times as much CPU time for it. A question about a single class would be reported to every listener
 for changes, such as the port agent.
 """
 

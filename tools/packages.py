@@ -48,7 +48,7 @@ LIBRARIES: Mapping[str, Sequence[str]] = {
         "pydantic",
         "tornado",
     ),
-    "agent": ("cffi", "pyroute2"),
+    "agent": ("cffi",),
 }
 """Package → the libraries that it has, with those that they need. Debian 12's cryptography is too old."""
 

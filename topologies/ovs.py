@@ -28,7 +28,6 @@ from sluice.runtime.wait import patient
 log = logging.getLogger(__name__)
 
 SCHEMA = Path("/usr/share/openvswitch/vswitch.ovsschema")
-KERNEL_FAMILY = "ovs_datapath"
 
 LIFE_S = round(patient(6))
 """A process that gives no answer for so many seconds hangs."""
@@ -136,18 +135,13 @@ def controller_targets(controllers: Sequence[str], folder: Path) -> list[str]:
 
 def kernel_datapath() -> bool:
     """Return whether this kernel has Open vSwitch's datapath. Loads its module if there is one."""
-    from pyroute2.netlink import genlmsg
-    from pyroute2.netlink.exceptions import NetlinkError
-    from pyroute2.netlink.generic import GenericNetlinkSocket
-
     if shutil.which("modprobe"):
-        with suppress(CommandFailed):  # no such module: the netlink family is then missing below
+        with suppress(CommandFailed):  # no such module: ovs-dpctl then fails
             run(["modprobe", "-q", "openvswitch"])
-    with GenericNetlinkSocket() as netlink:
-        try:
-            netlink.bind(KERNEL_FAMILY, genlmsg)
-        except NetlinkError:
-            return False
+    try:
+        run(["ovs-dpctl", "dump-dps"])
+    except (CommandFailed, FileNotFoundError):
+        return False
     return True
 
 

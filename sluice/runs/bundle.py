@@ -137,7 +137,7 @@ def policy_row(
 # ── The bundle ───────────────────────────────────────────────────────────────────────────────────────
 
 
-_LIBRARIES = ("os-ken", "numpy", "sqlalchemy", "pyroute2")
+_LIBRARIES = ("os-ken", "numpy", "sqlalchemy")
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,10 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from pyroute2 import IPRoute
-
 from sluice.dataplane import build
 from sluice.dataplane.libbpf import lib
 from sluice.dataplane.loader import Program, open_object
+from sluice.dataplane.rtnetlink import KIND, OPTIONS, TCMSG, Kind, make, packed
 from sluice.dataplane.shared_resource import PREFIX
 from sluice.runtime.command import run
 from sluice.runtime.wait import wait_until
@@ -98,11 +97,15 @@ def ending_program() -> Iterator[Program]:
 
 def add_filter(ns: Namespace, ifname: str, program: Program, priority: int, name: str = "others") -> None:
     """Add a filter of tc, as Cilium does."""
-    with ns, IPRoute() as routes:
-        routes.tc(
-            "add-filter", "bpf", socket.if_nametoindex(ifname), 1, fd=program.fd, name=name, parent=EGRESS,
-            prio=priority, protocol=ALL, direct_action=True,
-        )  # fmt: skip
+    direct_action = struct.pack("=I", 1)
+    options = {
+        6: struct.pack("=I", program.fd),
+        7: f"{name}\0".encode(),
+        8: direct_action,
+    }  # TCA_BPF_FD, NAME, FLAGS
+    with ns:
+        place = TCMSG.pack(0, socket.if_nametoindex(ifname), 1, EGRESS, priority << 16 | socket.htons(ALL))
+        make(Kind.FILTERS, place + packed({KIND: b"bpf\0", OPTIONS: packed(options)}))
 
 
 def tcx(
