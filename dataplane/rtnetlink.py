@@ -2,9 +2,9 @@
 """Interfaces, qdiscs, classes, filters and routes in the kernel's own messages (rtnetlink(7)): what there is, and how
 to make it again.
 
-The kernel tells of an object the attributes with which one makes it. An agent reads all queues every second, and
-the library pyroute2 took ten times as much CPU time for it. A question about a single class would be reported to every listener
-for changes, such as the port agent.
+The kernel tells of an object the attributes with which one makes it. An agent reads all queues every second. The
+library pyroute2 took ten times as much CPU time for it, and each of its connections left memory behind. A question
+about a single class would be reported to every listener for changes, such as the port agent.
 """
 
 import os
