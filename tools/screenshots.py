@@ -12,7 +12,7 @@ import socket
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -35,18 +35,8 @@ MOST_BYTES = 400_000
 """A larger picture would make the pages slow."""
 
 
-@dataclass(frozen=True)
-class Picture:
-    name: str
-    theme: Literal["light", "dark"]
-    width: int
-    height: int
-
-
-PICTURES = (
-    Picture("dashboard.png", "light", 1440, 900),
-    Picture("dashboard-dark.png", "dark", 1440, 900),
-)
+PICTURES: Mapping[str, Literal["light", "dark"]] = {"dashboard.png": "light", "dashboard-dark.png": "dark"}
+"""Name → theme of the page."""
 
 
 def take_pictures(folder: Path, seconds: float) -> list[Path]:
@@ -64,7 +54,7 @@ def take_pictures(folder: Path, seconds: float) -> list[Path]:
             _go_through_schemes(stack, seconds)
             browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=CHROMIUM_ARGUMENTS)
             try:
-                return [_take(browser, f"http://{listen}/", picture, folder) for picture in PICTURES]
+                return [_take(browser, f"http://{listen}/", folder / name) for name in PICTURES]
             finally:
                 browser.close()
 
@@ -80,15 +70,13 @@ def _go_through_schemes(stack: SimulatedStack, seconds: float) -> None:
             time.sleep(1)
 
 
-def _take(browser: Browser, url: str, picture: Picture, folder: Path) -> Path:
+def _take(browser: Browser, url: str, path: Path) -> Path:
     """Open the page, wait until its cards are full, and write what its window shows."""
-    window = {"width": picture.width, "height": picture.height}
-    page = browser.new_page(viewport=window, color_scheme=picture.theme)  # type: ignore[arg-type]
+    page = browser.new_page(viewport={"width": 1440, "height": 900}, color_scheme=PICTURES[path.name])
     page.goto(url)
     page.wait_for_selector(LIVE)
     until(page, "document.querySelector('[data-kpi=small-mean] .value').textContent !== '–'")
     until(page, "document.querySelector('#queues-chart .empty').textContent === ''")
-    path = folder / picture.name
     page.screenshot(path=path)
     page.close()
     if path.stat().st_size > MOST_BYTES:

@@ -15,7 +15,8 @@ import pytest
 
 from sluice.runs.bundle import is_complete, read_flows
 from sluice.runtime.wait import wait_until
-from tests.kit.pages import DOCS, of_order
+from tests.kit.bundles import sluice
+from tests.kit.pages import DOCS, of_order, save_files
 
 SCENARIO = """
 name = "long"
@@ -38,14 +39,17 @@ flows = 2000000
 """
 
 
+def run_of(folder: Path) -> list[str]:
+    """Write the scenario, and return the command that runs it into the folder `out`."""
+    (folder / "long.toml").write_text(SCENARIO)
+    return sluice("run", folder / "long.toml", "--on", "simulator", "--yes", "--out", folder / "out")
+
+
 @pytest.mark.parametrize(("name", "threads"), [("HUP", ()), ("TERM", ("--threads", "3"))])
 def test_an_interrupted_run_has_a_bundle_that_says_interrupted(
     tmp_path: Path, name: str, threads: tuple[str, ...]
 ) -> None:
-    (tmp_path / "long.toml").write_text(SCENARIO)
-    out = tmp_path / "out"
-    argv = ["env", "--default-signal=HUP", sys.executable, "-m", "sluice", "run", str(tmp_path / "long.toml")]
-    argv += ["--on", "simulator", "--yes", "--out", str(out), *threads]
+    out, argv = tmp_path / "out", ["env", "--default-signal=HUP", *run_of(tmp_path), *threads]
     with subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
         flows = out / "flows.parquet"
         wait_until(
@@ -67,16 +71,13 @@ def test_an_interrupted_run_has_a_bundle_that_says_interrupted(
 
 def test_a_signal_that_a_library_swallows_ends_the_run(tmp_path: Path) -> None:
     """pyarrow imports pandas before its first array, and swallows what a signal raises meanwhile."""
-    (tmp_path / "long.toml").write_text(SCENARIO)
     (tmp_path / "pandas.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGTERM)\n")
-    out = tmp_path / "out"
-    argv = [sys.executable, "-m", "sluice", "run", str(tmp_path / "long.toml"), "--on", "simulator", "--yes"]
     path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
     ended = subprocess.run(
-        [*argv, "--out", str(out)], env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True
+        run_of(tmp_path), env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=False
     )
     assert ended.returncode == 130, ended.stderr
-    assert json.loads((out / "meta.json").read_text())["interrupted"] is True
+    assert json.loads((tmp_path / "out" / "meta.json").read_text())["interrupted"] is True
 
 
 PAGE = DOCS / "how-to" / "plugins.md"
@@ -85,8 +86,7 @@ pytestmark = [pytest.mark.sim, pytest.mark.slow]
 
 
 def test_the_commands_of_the_page_run_and_use_the_parts(tmp_path: Path) -> None:
-    for block in of_order(PAGE, "save"):
-        (tmp_path / block.argument).write_text(block.text)
+    save_files(PAGE, tmp_path)
     [commands] = of_order(PAGE, "run")
     environment = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     done = subprocess.run(

@@ -254,15 +254,10 @@ def after_blackout(mark_bytes: int, **settings: Any) -> int:
     given = {"rto_min_ps": MS, "timeout_rule": core.TimeoutRule.fixed, "cuts_at_once": True}
     net = bottleneck(1, TRIP, kit.transport(**given, **settings), more={"mark_bytes": mark_bytes})
     forever(net, 0, 1)
-    net.run(20 * MS)
-    dark = Link(10 * GBIT, TRIP // 4, more={"mark_bytes": mark_bytes, "buffer_bytes": 1})
-    net.fabric.change_port(net.towards[1], dark.settings(), core.Discipline())
-    net.run(20 * MS + 300 * US)
-    net.fabric.change_port(
-        net.towards[1],
-        Link(10 * GBIT, TRIP // 4, more={"mark_bytes": mark_bytes}).settings(),
-        core.Discipline(),
-    )
+    for until, buffer_bytes in ((20 * MS, 1), (20 * MS + 300 * US, kit.NO_BOUND)):
+        net.run(until)
+        link = Link(10 * GBIT, TRIP // 4, buffer_bytes=buffer_bytes, more={"mark_bytes": mark_bytes})
+        net.fabric.change_port(net.towards[1], link.settings(), core.Discipline())
     net.run(22 * MS + 15 * TRIP)
     return net.sender()["cwnd"]
 

@@ -10,9 +10,9 @@ import os
 import re
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from unittest.mock import patch
 
 from prometheus_client.metrics_core import Metric as Family
 
@@ -28,6 +28,7 @@ from tools.reference import markdown
 from tools.reference.markdown import code, fence, joined, page, sentence, table
 
 WIDTH = "100"
+"""Usage lines break there on every terminal."""
 
 _NEEDS_ROOT = {
     "run": "on the testbed",
@@ -46,24 +47,12 @@ def commands_page() -> str:
         (f"[`sluice {name}`](#sluice-{name})", what, _NEEDS_ROOT.get(name, "no"))
         for name, what in COMMANDS.items()
     ]
-    with _width():
+    with patch.dict(os.environ, COLUMNS=WIDTH):
         return page(
             "commands",
             commands=table(("command", "what it does", "root"), rows),
             sections=joined(part for name in COMMANDS for part in _command_section(name)),
         )
-
-
-@contextmanager
-def _width() -> Iterator[None]:
-    """Usage lines break at the same place on every terminal."""
-    before = os.environ.get("COLUMNS")
-    os.environ["COLUMNS"] = WIDTH
-    yield
-    if before is None:
-        del os.environ["COLUMNS"]
-    else:
-        os.environ["COLUMNS"] = before
 
 
 def _command_section(name: str) -> Iterator[str]:

@@ -20,6 +20,7 @@ from experiments.kit.experiment import Claim, Experiment, Given, Script, markdow
 from sluice.commands.arguments import above_zero, seconds
 from sluice.policy import tags
 from sluice.policy.fabrics import TESTBED
+from sluice.policy.units import format_bytes
 from sluice.runs.stack import Stack
 from sluice.runtime.process import stop
 from sluice.store import observed
@@ -160,7 +161,7 @@ def claims(outcome: Sequence[Moves]) -> list[Claim]:
         Claim(
             f"{each.phase.scheme}: {each.phase.kind}",
             f"moves by at most {MOST_EDGES} edge",
-            f"{kilobytes(each.before)} → {kilobytes(each.during)}",
+            f"{format_bytes(each.before)} → {format_bytes(each.during)}",
             each.edges <= MOST_EDGES,
         )
         for each in outcome
@@ -168,16 +169,12 @@ def claims(outcome: Sequence[Moves]) -> list[Claim]:
     ]
 
 
-def kilobytes(size_bytes: int) -> str:
-    return f"{size_bytes / 1000:,.3g} KB" if size_bytes < 10**6 else f"{size_bytes / 10**6:,.3g} MB"
-
-
 def table(outcome: Sequence[Moves]) -> str:
     """Return all phases as Markdown."""
     headings = ("scheme", "attack", "robust_ends", "threshold before", "during", "after")
     rows = []
     for each in outcome:
-        sizes = map(kilobytes, (each.before, each.during, each.after))
+        sizes = map(format_bytes, (each.before, each.during, each.after))
         rows.append((each.phase.scheme, each.phase.kind, "on" if each.phase.robust else "off", *sizes))
     return markdown_table(headings, rows, " --- ")
 
