@@ -83,9 +83,6 @@ def execute(arguments: argparse.Namespace) -> int:
         on=arguments.on,
         check=partial(check_point, on=arguments.on),
     )
-    seeds = sorted({point.seed for point in wanted})
-    if arguments.seeds is None and len(seeds) == DEFAULT_SEEDS:
-        print(f"seeds {seeds[0]} to {seeds[-1]}; --seeds chooses others", file=sys.stderr)
     if arguments.cluster and arguments.profile:
         raise SluiceError("give either --cluster or --profile")
     if arguments.profile and not Path(arguments.profile).is_dir():
@@ -101,6 +98,9 @@ def execute(arguments: argparse.Namespace) -> int:
             need_root()
         works = list(predicted_works(waiting, arguments.on).values())
         check_length(predicted_total_s(works, arguments.on, min(jobs, len(works) or 1)), arguments.yes)
+    seeds = sorted({point.seed for point in wanted})
+    if arguments.seeds is None and len(seeds) == DEFAULT_SEEDS:
+        print(f"seeds {seeds[0]} to {seeds[-1]}; --seeds chooses others", file=sys.stderr)
     with sweep_display() as report:
         outcome = run_points(
             wanted, arguments.out, on=arguments.on, jobs=arguments.jobs, cluster=cluster, report=report
