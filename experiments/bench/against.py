@@ -60,7 +60,8 @@ def _compare(arguments: argparse.Namespace, folder: Path) -> None:
             f"{tree}: has none of {', '.join(ENTRIES)}; give a commit that has a benchmark of the simulator"
         )
     print(f"compiling the core of {commit} in {folder}", flush=True)
-    _python(tree, "-m", "sluice.simulator.build")
+    has_one_name = (tree / "sluice" / "simulator").exists()  # older commits have a package for each room
+    _python(tree, "-m", "sluice.simulator.build" if has_one_name else "simulator.build")
     build.build()
     print(f"{commit} -> this tree, {flows:,} flows, CPU time, medians of {arguments.rounds}")
     for hosts in arguments.hosts:
