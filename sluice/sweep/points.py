@@ -154,16 +154,17 @@ def points(
 
 
 DEFAULT_SEEDS = 5
-SHORT_BYTES = 70e9
-"""Bytes that cross ports in about a minute of one core. All machines choose the same seeds by it."""
+SHORT_BYTES, START_BYTES = 70e9, 1.5e9
+"""Bytes that cross ports in about a minute of one core, and in the time that the process of a point takes to start. All
+machines choose the same seeds by them."""
 
 
 def _are_short(points: Sequence[Point]) -> bool:
     """Whether all points with the default number of seeds are short, and the seeds differ."""
-    amounts = [point.work[SIMULATOR] for point in points]
-    known = [amount for amount in amounts if amount is not None]
-    varied = all(point.document.get("workload", {}).get("vary", True) for point in points)
-    return varied and len(known) == len(points) and DEFAULT_SEEDS * sum(known) <= SHORT_BYTES
+    if not all(point.document.get("workload", {}).get("vary", True) for point in points):
+        return False
+    amounts = [point.work[SIMULATOR] for point in points]  # None: unknown
+    return DEFAULT_SEEDS * sum(START_BYTES + (amount or SHORT_BYTES) for amount in amounts) <= SHORT_BYTES
 
 
 def _of_seed(point: Point, seed: int) -> Point:

@@ -97,6 +97,7 @@ def test_points__without_axes_it_is_the_scenario_itself() -> None:
         ({}, {"on": "testbed"}, [5]),
         ({}, {"most": 4}, [5]),
         ({"workload.flows": 10_000_000}, {}, [5]),
+        ({}, {"loads": [load / 100 for load in range(30, 70, 4)]}, [5] * 10),
     ],
 )
 def test_points__short_ones_on_the_simulator_have_five_seeds(
