@@ -11,37 +11,35 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from scipy.stats import binom
 
 from experiments.kit.experiment import Claim, Experiment, Given, Script, option
-from experiments.kit.runners import JOBS, NamedPoint, run_all
+from experiments.kit.runners import JOBS, named, run_all
+from experiments.papers.sluice.traffic import Traffic, write_table
 from sluice.commands.arguments import at_least_one
 from sluice.policy.figures.scoreboard import BETTER, WORSE
-from sluice.policy.units import NS_PER_S
-from sluice.policy.workload.scenario import scheduled_batches
 from sluice.report.board import board
 from sluice.report.runs import Variant, classes_present, find_runs
-from sluice.runs.files import scenario_with
+from sluice.runs.files import load_cdf
+from sluice.sweep.points import DEFAULT_SEEDS
 
+LEAVES, HOSTS, HOST_RATE_BPS, LOAD = 2, 16, 10**10, 0.6
 DOCUMENT: Mapping[str, Any] = {
     "name": "itself",
     "fabric": {
         "topology": "leaf-spine",
-        "leaves": 2,
+        "leaves": LEAVES,
         "spines": 2,
-        "hosts_per_leaf": 8,
-        "host_rate": "10Gbit",
+        "hosts_per_leaf": HOSTS // LEAVES,
+        "host_rate": f"{HOST_RATE_BPS}bit",
         "core_rate": "20Gbit",
         "buffer": "240KB",
     },
     "scheme": {"name": "dctcp"},
 }
-TRAFFIC = {"sizes": "web-search", "pattern": "all-to-all", "load": 0.6}
 SIDES = {"one": 2, "other": 3}
 """Side → the seed that varies its starts."""
-SEEDS_OF_A_REPORT = (1, 5)
-"""Without and with the seeds that a short sweep has by default."""
+SEEDS_OF_A_REPORT = (1, DEFAULT_SEEDS)
 LEVEL = 0.05
 
 
@@ -60,36 +58,22 @@ class Reports:
 
 def measure(given: Given) -> Reports:
     most = max(SEEDS_OF_A_REPORT)
-    tables = [write_flows(given, number) for number in range(given["reports"] * most)]
-    points = [point_of(given, side, number, table) for number, table in enumerate(tables) for side in SIDES]
+    traffic = Traffic(load_cdf("web-search"), LOAD, (HOST_RATE_BPS,) * HOSTS)
+    tables = [
+        write_table(traffic, given.flows, number + 1, (given.out / f"flows-{number:03d}.csv").resolve())
+        for number in range(given["reports"] * most)
+    ]
+    points = [
+        named(DOCUMENT, "dctcp", seed, f"{side}-{number:03d}", workload={"trace": str(table)})
+        for number, table in enumerate(tables)
+        for side, seed in SIDES.items()
+    ]
     run_all(points, given.out, given.jobs)
     verdicts = {
         seeds: [differing(given.out, range(most * n, most * n + seeds)) for n in range(given["reports"])]
         for seeds in SEEDS_OF_A_REPORT
     }
     return Reports(given["reports"], verdicts)
-
-
-def write_flows(given: Given, number: int) -> Path:
-    """Write random flows as a table, and return its path."""
-    workload = {**TRAFFIC, "flows": given.flows}
-    scenario, _, topology = scenario_with(DOCUMENT, seed=number + 1, workload=workload)
-    names = [host.name for host in topology.hosts]
-    path = given.out / f"flows-{number:03d}.csv"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w") as file:
-        print("time_ns,src,dst,bytes", file=file)
-        for batch in scheduled_batches(scenario, topology, np.random.default_rng(scenario.seed)):
-            starts_ns = np.round(batch.start_s * NS_PER_S).astype(int)
-            for start_ns, src, dst, size in zip(starts_ns, batch.src, batch.dst, batch.bytes, strict=True):
-                print(start_ns, names[src], names[dst], size, sep=",", file=file)
-    return path
-
-
-def point_of(given: Given, side: str, number: int, table: Path) -> NamedPoint:
-    folder, seed = f"{side}-{number:03d}", SIDES[side]
-    _, document, _ = scenario_with(DOCUMENT, name=folder, seed=seed, workload={"trace": str(table.resolve())})
-    return NamedPoint("dctcp", None, seed, document, folder)
 
 
 def differing(out: Path, numbers: range) -> int:
