@@ -64,8 +64,8 @@ def end_if_asked() -> None:
     A library may swallow the exception that the signal has raised. pyarrow does so while it imports pandas before its
     first array.
     """
-    for number in _asked:
-        raise KeyboardInterrupt(number.name)
+    if _asked:
+        raise KeyboardInterrupt(_asked[0].name)
 
 
 def _leave_terminal() -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import threading
 from collections.abc import Iterator
@@ -41,6 +42,15 @@ import signal, time
 signal.signal(signal.SIGINT, signal.SIG_IGN)
 print("deaf", flush=True)
 time.sleep(60)
+"""
+IS_POLITE = """
+import os, time
+os.nice(10)
+try:
+    print("polite", flush=True)
+    time.sleep(600)
+except KeyboardInterrupt:
+    print("ends at", os.getpriority(os.PRIO_PROCESS, 0), flush=True)
 """
 HAS_A_CHILD = "import subprocess\nprint(subprocess.Popen(['sleep', '60']).pid, flush=True)"
 
@@ -109,6 +119,17 @@ def test_cancel__a_run_that_does_not_end_is_killed(
     served.cancel(name)
     wait_until(lambda: not served.states(), "the run has ended")
     assert gone(number)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may raise a priority")
+def test_cancel__a_polite_run_is_polite_no_more(served: RunManager, program: list[str]) -> None:
+    program[0] = IS_POLITE
+    name = served.start(SIMULATION, WHO)["name"]
+    log = served.folder / name / "log.txt"
+    wait_until(lambda: "polite" in log.read_text(), "it runs")
+    served.cancel(name)
+    wait_until(lambda: not served.states(), "the run has ended")
+    assert "ends at 0" in log.read_text()
 
 
 def test_end__nothing_of_the_process_group_of_a_run_is_left(served: RunManager, program: list[str]) -> None:
