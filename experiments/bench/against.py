@@ -60,8 +60,10 @@ def _compare(arguments: argparse.Namespace, folder: Path) -> None:
             f"{tree}: has none of {', '.join(ENTRIES)}; give a commit that has a benchmark of the simulator"
         )
     print(f"compiling the core of {commit} in {folder}", flush=True)
-    has_one_name = (tree / "sluice" / "simulator").exists()  # older commits have a package for each room
-    _python(tree, "-m", "sluice.simulator.build" if has_one_name else "simulator.build")
+    if (tree / "sluice" / "simulator").exists():
+        _python(tree, "-m", "sluice.simulator.build")
+    else:  # the rooms of older commits are packages of their own
+        _python(tree, "-m", "simulator.build")
     build.build()
     print(f"{commit} -> this tree, {flows:,} flows, CPU time, medians of {arguments.rounds}")
     for hosts in arguments.hosts:

@@ -13,8 +13,6 @@ import pytest
 from sluice import cli
 from sluice.runtime import extras
 
-pytestmark = pytest.mark.slow
-
 ROOT = Path(__file__).parents[2]
 ROOMS = tomllib.loads((ROOT / "docs" / "rooms.toml").read_text())
 NO_ROOMS = {"tests", "tools"}
@@ -128,6 +126,7 @@ def run_without_extras(program: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 def test_extras__every_command_and_service_starts_without_them_and_no_service_imports_heavy_libraries() -> (
     None
 ):
@@ -158,6 +157,7 @@ LACKING = (
 """Extra, and a command line that needs it."""
 
 
+@pytest.mark.slow
 def test_extras__a_command_that_needs_one_names_it() -> None:
     done = run_without_extras(f"""
 from sluice.cli import main
