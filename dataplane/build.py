@@ -6,6 +6,7 @@ its BTF at build time. The loader relocates objects (CO-RE), so one from another
 """
 
 import fcntl
+import hashlib
 import platform
 import shutil
 import sys
@@ -13,7 +14,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from sluice.policy.controls import Control
 from sluice.policy.errors import EnvironmentLacking
+from sluice.runtime import control_files
 from sluice.runtime.command import CommandFailed, run
 
 HERE = Path(__file__).resolve().parent
@@ -113,6 +116,22 @@ def compile_source(name: str, source: str, directory: Path) -> Path:
     return target
 
 
+def control_object(control: Control) -> Path:
+    """Compile the file of a control, unless the same text was compiled before, and return the object file.
+
+    Raises EnvironmentLacking if tools are missing, and CommandFailed with the compiler's output if the file is wrong.
+    """
+    folder = control_files.cache()
+    with lock():
+        source = folder / f"{control.name}.bpf.c"
+        source.write_text(f'#include "{control.file}"\n#include "cc_file.bpf.h"\n')
+        text = run([*_clang_argv(), "-E", "-P", str(source)])
+        target = folder / f"{control.name}-{hashlib.sha256(text.encode()).hexdigest()[:16]}.bpf.o"
+        if not target.exists():
+            _clang(source, target)
+    return target
+
+
 def check_types(name: str, header_folder: Path) -> None:
     """Check a program against another kernel's types, without an object. CommandFailed: they do not fit."""
     includes = [f"-I{path}" for path in (header_folder, SOURCES, INCLUDE)]
@@ -120,10 +139,14 @@ def check_types(name: str, header_folder: Path) -> None:
 
 
 def _clang(source: Path, target: Path) -> None:
-    includes = [f"-I{path}" for path in (vmlinux_header().parent, SOURCES, INCLUDE)]
     partial = target.with_suffix(".partial")
-    run([_tool("clang"), *_CLANG_FLAGS, *includes, "-c", str(source), "-o", str(partial)])
+    run([*_clang_argv(), "-c", str(source), "-o", str(partial)])
     partial.replace(target)
+
+
+def _clang_argv() -> list[str]:
+    folders = (vmlinux_header().parent, SOURCES, INCLUDE, LAWS)
+    return [_tool("clang"), *_CLANG_FLAGS, *(f"-I{folder}" for folder in folders)]
 
 
 def shared_library(source: Path) -> Path:

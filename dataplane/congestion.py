@@ -29,6 +29,7 @@ from sluice.dataplane.tagger import DSCPS, TagSettings
 from sluice.policy import controls
 from sluice.policy.controls import PREFIX
 from sluice.policy.errors import EnvironmentLacking
+from sluice.runtime.control_files import PARAMETERS_MAX
 
 log = logging.getLogger(__name__)
 
@@ -42,8 +43,8 @@ def available() -> list[str]:
 
 
 def ours() -> list[str]:
-    """Return the kernel names of Sluice's congestion controls. Each has a BPF program cc_NAME."""
-    return [control.kernel_name for control in controls.ours()]
+    """Return the kernel names of Sluice's congestion controls and of those from files."""
+    return [control.kernel_name for control in (*controls.ours(), *controls.FROM_FILES.values())]
 
 
 def register_congestion_control(name: str, object_file: Path | None = None) -> CongestionControl:
@@ -87,7 +88,7 @@ class _Registration(Resource):
                 f"Linux {platform.release()} cannot use a BPF program as congestion control (struct_ops): "
                 f"boot Linux {'.'.join(map(str, STRUCT_OPS_SINCE))} or later"
             )
-        loaded = loader.open_object(object_file or build.ensure(_PROGRAM + name.removeprefix(PREFIX)))
+        loaded = loader.open_object(object_file or _object_of(name))
         forget_messages()
         handle = lib().bpf_map__attach_struct_ops(loaded.map_handle(name))
         if handle == ffi.NULL:
@@ -119,7 +120,15 @@ class _Registration(Resource):
         self._loaded.close()
 
 
-_LAYOUT = struct.Struct("=II16s16s24s128s")
+def _object_of(name: str) -> Path:
+    """Return the compiled program of a control, and compile it first if that is necessary."""
+    from_file = controls.FROM_FILES.get(name.removeprefix(PREFIX))
+    return (
+        build.control_object(from_file) if from_file else build.ensure(_PROGRAM + name.removeprefix(PREFIX))
+    )
+
+
+_LAYOUT = struct.Struct("=II16s16s24s128s16s16I")
 _COOKIE = struct.Struct("=Q")
 _MACHINE = bytes(_COOKIE.size)
 _ONLY_IN_THE_FIRST = Path("/proc/sys/net/ipv4/tcp_mem")
@@ -157,6 +166,10 @@ class ControlSettings:
     """The kernel's control of connections whose other end refuses ECN."""
     tags: TagSettings = NO_TAGS
     """Tags that sockets with a control of Sluice carry themselves (bpf/socket_tag.bpf.h)."""
+    parameters_of: str = ""
+    """The control from a file to which `parameters` belong. Empty: none."""
+    parameters: tuple[int, ...] = ()
+    """The values of its parameters, in the order of its file."""
 
 
 DEFAULT_CONTROL = ControlSettings()
@@ -166,7 +179,11 @@ def _packed(settings: ControlSettings) -> bytes:
     """As struct host_settings (bpf/host.bpf.h)."""
     names = (name.encode() for name in (settings.control, settings.without_ecn))
     written = b"".join(map(settings.tags.written, range(DSCPS)))
-    return _LAYOUT.pack(settings.growth, settings.forgets_late, *names, settings.tags.packed(), written)
+    values = (*settings.parameters, *[0] * (PARAMETERS_MAX - len(settings.parameters)))
+    file = settings.parameters_of.encode()
+    return _LAYOUT.pack(
+        settings.growth, settings.forgets_late, *names, settings.tags.packed(), written, file, *values
+    )
 
 
 def in_first_namespace() -> bool:
@@ -189,7 +206,7 @@ class HostEntry(Resource):
     def __init__(self) -> None:
         """Raises EnvironmentLacking when BPF cannot be used here."""
         self._object = loader.load("cc_dctcp")  # any control: all share the machine's one map
-        self._map = self._object.map("sluice_host_3")
+        self._map = self._object.map("sluice_host_4")
 
     def set(self, settings: ControlSettings, others: ControlSettings | None = None) -> None:
         """Change the settings from each connection's next window on.

@@ -38,7 +38,7 @@ _COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 
 def headers() -> list[Path]:
     """Return every header of the laws."""
-    return sorted(build.LAWS.glob("*.h"))
+    return sorted(path for path in build.LAWS.glob("*.h") if not path.name.startswith("hooks"))
 
 
 def declarations() -> str:

@@ -183,7 +183,11 @@ class Agent:
         host = settings.host
         if host is not None:
             self._control_settings = ControlSettings(
-                host.growth or 1, host.forgets_late, tags=tag_settings(host)
+                host.growth or 1,
+                host.forgets_late,
+                tags=tag_settings(host),
+                parameters_of=(host.congestion_control or "") if host.parameters else "",
+                parameters=host.parameters,
             )
             self._use_control(host.congestion_control or self._control.own, host.scheme)
         elif self._control.requested:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The congestion controls, one record each. Agents, simulator and generated C headers take them from here.
 
-To add a control, add a law in dataplane/laws/, ten lines in dataplane/bpf/cc_NAME.bpf.c, and one record here.
+To add a control, add a law in dataplane/laws/, ten lines in dataplane/bpf/cc_NAME.bpf.c, and one record here. A
+control may also come from a file outside the tree (`runtime/control_files.py`).
 
 A control has needs of a fabric in addition to eight strict priorities and marking; so have queue rules.
 `policy/fabrics.py` says what each fabric offers.
@@ -36,6 +37,15 @@ class Echo(StrEnum):
 
 
 @dataclass(frozen=True)
+class Parameter:
+    """A number of 32 bits that a control's file reads and that a scenario may set. Its name has its unit."""
+
+    name: str
+    default: int
+    help: str
+
+
+@dataclass(frozen=True)
 class Control:
     """One congestion control."""
 
@@ -51,6 +61,12 @@ class Control:
     of_window: bool = False
     """Its law is a function of one window's record, `sl_control_NAME(record)` in dataplane/laws/control.h. So its
     window grows by as many packets as the policy says."""
+    file: str = ""
+    """The path of its file, if it is none of the tree."""
+    parameters: tuple[Parameter, ...] = ()
+    """What its file lets scenarios set, in the file's order."""
+    reads_marks: bool = True
+    """Its packets ask for marks (ECN)."""
 
     @property
     def is_ours(self) -> bool:
@@ -80,13 +96,22 @@ LAST_RESORT = CUBIC.kernel_name
 """The control that agents try if a control and its fallback are both missing."""
 
 
+FROM_FILES: dict[str, Control] = {}
+"""Name → control, of those from files."""
+
+
+def known() -> tuple[Control, ...]:
+    """All controls: of the tree, and from files."""
+    return (*CONTROLS, *FROM_FILES.values())
+
+
 def ours() -> tuple[Control, ...]:
-    """The controls that this project loads into the kernel."""
+    """The controls of the tree that this project loads into the kernel."""
     return tuple(control for control in CONTROLS if control.is_ours)
 
 
 def c_header() -> str:
-    """The C header of the records: lists of names, and the echo of each control that the kernel loads."""
+    """The C header of the records: lists of names."""
     lines = [
         "/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */",
         "/* Generated from policy/controls.py by `make gen`: change that file, not this one. */",
@@ -100,12 +125,6 @@ def c_header() -> str:
         "#define SL_WINDOW_LAWS(X) "
         + " ".join(f"X({control.name})" for control in CONTROLS if control.of_window),
         "",
-        "/* 1: the receiver echoes the mark of each packet; 0: as in RFC 3168. */",
-        *(f"#define SL_EXACT_ECHO_{control.name} {int(control.echo is Echo.EXACT)}" for control in ours()),
-        "",
-        "/* 1: the window grows by as many packets as the policy says; 0: by the control's own rule. */",
-        *(f"#define SL_GROWS_{control.name} {int(control.of_window)}" for control in ours()),
-        "",
         "#endif",
     ]
     return "\n".join(lines) + "\n"
@@ -113,5 +132,5 @@ def c_header() -> str:
 
 def fallback_of(kernel_name: str) -> str:
     """The kernel's own control to use instead of this one; LAST_RESORT for an unknown name."""
-    fallbacks = {control.kernel_name: control.fallback for control in CONTROLS}
+    fallbacks = {control.kernel_name: control.fallback for control in known()}
     return fallbacks.get(kernel_name, LAST_RESORT)

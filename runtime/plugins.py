@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parts from outside the tree: schemes with their queue rules, topologies, and workloads by name.
+"""Parts from outside the tree: schemes with their queue rules, congestion controls, topologies, and workloads by name.
 
-A plugin is a Python module of the same form as a file in the tree:
+A plugin is a congestion control in one C header (`runtime/control_files.py`), which is also a scheme of its name: plain
+queues that mark, under that control. Or it is a Python module of the same form as a file in the tree:
 
 - every `Scheme` in it is a scheme, as in policy/schemes/ (its queue rule may be its own);
 - with KIND, Parameters and build, it is a topology, as in topologies/;
@@ -24,11 +25,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from sluice.policy import tags
-from sluice.policy.controls import CONTROLS
+from sluice.policy import controls, tags
 from sluice.policy.errors import FieldError, SluiceError
 from sluice.policy.network.graph import Links
-from sluice.policy.schemes import SCHEMES, Scheme
+from sluice.policy.schemes import SCHEMES, Marking, Scheme
+from sluice.runtime import control_files
 from sluice.runtime.toml import is_file
 
 VARIABLE = "SLUICE_PLUGINS"
@@ -54,6 +55,8 @@ class Plugin:
     workloads: tuple[str, ...]
 
 
+_COLOURS = ("#b2182b", "#1b7837", "#762a83", "#8c510a", "#01665e", "#c51b7d")
+"""Of schemes that have no colour of their own, in the order in which they are loaded."""
 TOPOLOGIES: dict[str, Any] = {}
 """KIND → the module, for the topologies of all plugins."""
 WORKLOADS: dict[str, Path] = {}
@@ -97,8 +100,13 @@ def _files() -> list[str]:
 def _load_file(path: Path) -> None:
     if str(path) in LOADED:
         return
+    if path.suffix == ".h":
+        _add_control(path)
+        return
     if path.suffix != ".py" or not is_file(path):
-        raise PluginError(f"plugin {path}: there is no such file of Python (.py); give the path of one")
+        raise PluginError(
+            f"plugin {path}: there is no such file of Python (.py) or C (.h); give the path of one"
+        )
     name = f"sluice_plugin_{path.stem}_{len(LOADED)}"
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None, "a .py file has a loader"
@@ -110,6 +118,27 @@ def _load_file(path: Path) -> None:
     except Exception as error:
         raise PluginError(f"plugin {path}: {_place(error)}") from None
     _add(str(path), module)
+
+
+def _add_control(path: Path) -> None:
+    """Register the control of a file, and the scheme of its name."""
+    try:
+        control = control_files.read(path)
+    except control_files.ControlFileError as error:
+        raise PluginError(f"plugin: {error}") from None
+    _refuse_known(str(path), "scheme", {control.name: control}, SCHEMES)
+    SCHEMES[control.name] = Scheme(
+        name=control.name,
+        title=control.name,
+        paper=path.name,
+        control=control,
+        marking=Marking.PORT if control.reads_marks else Marking.NONE,
+        marks_bytes=Scheme.marks_bytes if control.reads_marks else (),
+        colour=_COLOURS[len(LOADED) % len(_COLOURS)],
+        about=f"One queue under the congestion control of {path.name}.",
+    )
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    LOADED[str(path)] = Plugin(str(path), digest, (control.name,), None, ())
 
 
 def _place(error: Exception) -> str:
@@ -185,11 +214,11 @@ def _check(source: str, scheme: Scheme) -> None:
     """Check that the scheme's defaults make a policy, and that its queue rule has a queue for each tag."""
     from sluice.policy.schema.desired import Policy
 
-    if scheme.control not in CONTROLS:
+    if scheme.control not in controls.known():
         raise PluginError(
             f"plugin {source}: the control of scheme {scheme.name} must be one of sluice.plugin.controls: "
-            f"{', '.join(control.name.upper() for control in CONTROLS)}; a new one needs a change in the repository "
-            "(docs/how-to/add-a-control.md)"
+            f"{', '.join(control.name.upper() for control in controls.CONTROLS)}, or "
+            "sluice.plugin.control_file(path) for one of your own (docs/how-to/add-a-control.md)"
         )
     rule = scheme.queue_rule
     if not rule.allows(scheme.queues):

@@ -7,6 +7,7 @@ ones below simulator/build/, which tests/sim/instrumented.py loads. The command 
 
 import argparse
 import fcntl
+import hashlib
 import os
 import shutil
 import subprocess
@@ -17,7 +18,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from sluice.policy.controls import Control
 from sluice.policy.errors import EnvironmentLacking, SluiceError
+from sluice.runtime import control_files
 
 HERE = Path(__file__).parent
 CORE = HERE / "core"
@@ -54,6 +57,37 @@ def build_instrumented(build_type: str) -> Path:
             _compile(module.parent, build_type)
             os.utime(module, (began, began))
     return module
+
+
+def control_library(control: Control) -> Path:
+    """Compile the file of a control, unless the same text was compiled before, and return the shared library.
+
+    Raises EnvironmentLacking without a C compiler, and SluiceError with the compiler's output if the file is wrong.
+    """
+    source = f'#include "{control.file}"\n#include "hooks_table.h"\n'
+    text = _cc(control, source, "-E")
+    library = control_files.cache() / f"{control.name}-{hashlib.sha256(text.encode()).hexdigest()[:16]}.so"
+    if not library.exists():
+        partial = library.with_suffix(f".{os.getpid()}")
+        _cc(control, source, "-o", str(partial))
+        partial.replace(library)  # several processes of a sweep may have compiled it at once
+    return library
+
+
+def _cc(control: Control, source: str, *arguments: str) -> str:
+    argv = [_tool("cc"), *_CONTROL_FLAGS, f"-I{LAWS}", "-x", "c", "-", *arguments]
+    try:
+        done = subprocess.run(argv, input=source, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        raise EnvironmentLacking(
+            f"control {control.file} needs a C compiler: on Debian, install gcc"
+        ) from None
+    if done.returncode:
+        raise SluiceError(f"control {control.file} does not compile:\n{done.stderr[-3000:]}")
+    return done.stdout
+
+
+_CONTROL_FLAGS = ("-O2", "-shared", "-fPIC", "-Wall", "-Wextra", "-Wno-unused-parameter", "-Werror")
 
 
 @contextmanager

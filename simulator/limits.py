@@ -18,7 +18,14 @@ def check_scenario(scenario: Scenario) -> None:
 
 
 def check_paths(scenario: Scenario, policy: Policy) -> None:
-    """Raise FieldError if the policy reserves rates along one path, and flows take several."""
+    """Raise FieldError if the scenario's settings exclude the policy: it reserves rates along one path, and flows take
+    several; or its control paces packets, and hosts have the kernel's queues."""
+    control = policy.definition.control
+    if control.file and not control.of_window and scenario.simulator.uplink == "kernel":
+        raise FieldError(
+            "simulator.uplink",
+            f'must not be "kernel" with scheme {policy.scheme}, whose control says when packets leave',
+        )
     if Need.EXPLICIT_RATES in policy.needs and scenario.simulator.multipath in SPRAYS:
         raise FieldError(
             "simulator.multipath",

@@ -17,7 +17,7 @@ from sluice.policy.schemes.ports import (
 )
 from sluice.policy.units import FRAME_BYTES, PS_PER_NS, PS_PER_S, PS_PER_US
 from sluice.policy.workload.scenario import SPRAYS, Scenario, SimulatorSettings, TcpVariant
-from sluice.simulator import _fabric
+from sluice.simulator import _fabric, build
 from sluice.simulator.division import Division, Layout, whole
 from sluice.simulator.limits import check_scenario
 
@@ -118,9 +118,15 @@ def transport_settings(scenario: Scenario, policy: Policy) -> _fabric.TransportS
     """The settings of flows that start under this policy."""
     scheme, transport, simulator = policy.definition, scenario.transport, scenario.simulator
     settings = _fabric.TransportSettings()
-    settings.control = _fabric.Control[scheme.control.name]
-    marks = scheme.marking is not Marking.NONE
-    settings.echo = _fabric.Echo[scheme.control.echo.value] if marks else _fabric.Echo.none
+    control = scheme.control
+    if control.file:
+        settings.load_control(
+            str(build.control_library(control)), list(policy.parameters.values if policy.parameters else ())
+        )
+    else:
+        settings.control = _fabric.Control[control.name]
+    marks = scheme.marking is not Marking.NONE and control.reads_marks
+    settings.echo = _fabric.Echo[control.echo.value] if marks else _fabric.Echo.none
     settings.initial_window = transport.initial_window
     settings.max_window = transport.max_window or NO_WINDOW_BOUND
     settings.growth = policy.growth or 1

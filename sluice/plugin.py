@@ -13,6 +13,7 @@ from sluice.policy.schemes import SCHEMES
 from sluice.policy.schemes.ports import MarkBy
 from sluice.policy.schemes.queues import QueueMap, QueueRule, demotion_levels, merged_map, urgency_levels
 from sluice.policy.schemes.table import Marking, Scheme, ThresholdRule
+from sluice.runtime.control_files import read as control_file
 from sluice.topologies.wiring import core_link, host_link
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "ThresholdRule",
     "Topology",
     "Whole",
+    "control_file",
     "controls",
     "core_link",
     "demotion_levels",

@@ -78,12 +78,19 @@ def machine_state() -> str:
 @pytest.fixture
 def no_plugin_stays(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """After the test, no plugin is loaded that it loaded."""
+    from sluice.policy.controls import FROM_FILES
     from sluice.policy.schemes import SCHEMES
     from sluice.runtime import plugins
 
     monkeypatch.setenv(plugins.VARIABLE, "")  # so that its end restores what `use` sets
     monkeypatch.delenv(plugins.VARIABLE)
-    tables: tuple[dict[str, Any], ...] = (SCHEMES, plugins.TOPOLOGIES, plugins.WORKLOADS, plugins.LOADED)
+    tables: tuple[dict[str, Any], ...] = (
+        SCHEMES,
+        FROM_FILES,
+        plugins.TOPOLOGIES,
+        plugins.WORKLOADS,
+        plugins.LOADED,
+    )
     before = [dict(table) for table in tables]
     yield
     for table, content in zip(tables, before, strict=True):

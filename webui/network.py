@@ -16,6 +16,7 @@ from sluice.policy.network.graph import Topology
 from sluice.policy.network.realised import Finding, realise
 from sluice.policy.schema.desired import Policy
 from sluice.policy.schema.entries import Entry, write
+from sluice.policy.schema.field_kinds import ParameterValues
 from sluice.policy.schema.fields import scheme_fields
 from sluice.policy.schemes import SCHEMES, Scheme
 from sluice.policy.version import VERSION
@@ -142,13 +143,14 @@ class FieldModel(Model):
         "list of size",
         "list of text",
         "list of override",
+        "table",
     ] = Field(description="the value of a size is in bytes, of a duration in nanoseconds")
     unit: str = Field(description="unit of the default and the bounds; empty if the field has none")
     allowed: str = Field(description='the allowed values, in words that continue "must be"')
     low: float | None
     high: float | None
     options: list[str] | None = Field(description="the words of a choice; null for other kinds")
-    default: bool | float | str | list[float] | list[str] | None = Field(
+    default: bool | float | str | list[float] | list[str] | dict[str, int] | None = Field(
         description="null if the field is off by default"
     )
     help: str
@@ -193,7 +195,8 @@ def scheme_document(scheme: Scheme, fabric: str) -> dict[str, Any]:
 
 def field_document(field: Entry) -> dict[str, Any]:
     """Describe a policy field for the dashboard's form."""
-    own = {"name": field.name, "title": field.title, "default": field.default, "help": field.help}
+    default = field.default.to_document() if isinstance(field.default, ParameterValues) else field.default
+    own = {"name": field.name, "title": field.title, "default": default, "help": field.help}
     kind = {name: getattr(field.kind, name, None) for name in ("unit", "allowed", "low", "high", "options")}
     document = {**kind, "options": list(kind["options"] or ()) or None, "kind": field.kind.name, **own}
     return {name: document[name] for name in FieldModel.model_fields}

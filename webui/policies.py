@@ -36,7 +36,7 @@ class OverrideModel(Model):
     freeze: bool = Field(False, description="whether the ports keep the thresholds that are in force")
 
 
-class PolicyModel(model_of(PolicyFields, overrides=list[OverrideModel])):  # type: ignore[misc]
+class PolicyModel(model_of(PolicyFields, overrides=list[OverrideModel], parameters=dict[str, int] | None)):  # type: ignore[misc]
     """A policy with all its fields."""
 
 
@@ -60,7 +60,7 @@ class PolicyAnswer(Model):
     history: list[PolicyVersionModel]
 
 
-Value: TypeAlias = bool | float | str | list[float] | list[str] | list[OverrideModel] | None
+Value: TypeAlias = bool | float | str | list[float] | list[str] | list[OverrideModel] | dict[str, int] | None
 
 
 class PolicyChange(Model):

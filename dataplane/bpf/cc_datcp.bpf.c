@@ -8,6 +8,9 @@
  * its program closes it.
  */
 #define CC datcp
+#define CC_EXACT_ECHO 0
+#define CC_READS_MARKS 1
+#define CC_GROWS 0
 #include "cc_ops.bpf.h"
 
 static __always_inline struct sl_datcp_goal goal_of(const struct declared_flow *declared,

@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
 /*
- * The frame of a congestion control around one law. A control first defines
+ * The frame of a congestion control around one law. A control of laws/hooks.h includes cc_file.bpf.h instead, which
+ * does all of this. A control first defines
  *
- *   CC	its name in policy/controls.py, which also says what its receiver echoes
+ *   CC              its name in policy/controls.py
+ *   CC_EXACT_ECHO   1: its receiver echoes the mark of each packet; 0: as in RFC 3168
+ *   CC_READS_MARKS  1: its packets ask for marks
+ *   CC_GROWS        1: a window grows by as many packets as the policy says; 0: by one
+ *   CC_BEGIN(sk)    if it has anything to do when a connection begins
+ *   CC_MOVE(sk, s)  if it moves its window itself
  *
- * then includes this file, and then defines the law. A law of the window's record alone includes
- * cc_window_law.bpf.h instead, which defines both. The frame calls the law at the end of each window
- * of data, with the inputs in the record:
+ * then includes this file, and then defines the law. The frame calls it at the end of each window of data, with the
+ * inputs in the record:
  *
  *   static __always_inline void law(struct sock *sk, struct socket_flow *flow,
  *                                   struct sl_window_record *w);
@@ -24,7 +29,6 @@
 #ifndef SLUICE_CC_OPS_BPF_H
 #define SLUICE_CC_OPS_BPF_H
 
-#include "../laws/controls.gen.h"
 #include "cc.bpf.h"
 #include "socket_tag.bpf.h"
 #include "tag_of_flow.bpf.h"
@@ -41,8 +45,6 @@ _Static_assert((int)SL_QUENCH_KILL == (int)SLUICE_QUENCH_KILL && (int)SL_QUENCH_
 #define CC_JOIN_(a, b) a##b
 #define CC_JOIN(a, b) CC_JOIN_(a, b)
 #define CC_NAME CC_JOIN(sluice_, CC)
-#define CC_EXACT_ECHO CC_JOIN(SL_EXACT_ECHO_, CC)
-#define CC_GROWS CC_JOIN(SL_GROWS_, CC)
 
 #define SRTT_SHIFT 3 /* the kernel keeps eight times the smoothed round-trip time */
 
@@ -79,6 +81,9 @@ static __always_inline void begin(struct sock *sk, struct cc *ca)
 	ca->growth = CC_GROWS ? growth_of(sk) : 1;
 	ca->began_us = tcp_sk(sk)->tcp_mstamp;
 	ca->bytes_acked = tcp_sk(sk)->bytes_acked;
+#ifdef CC_BEGIN
+	CC_BEGIN(sk);
+#endif
 }
 
 /*
@@ -177,7 +182,7 @@ static __always_inline void window_ended(struct sock *sk, struct cc *ca, const s
 SEC("struct_ops/cc_init")
 void BPF_PROG(cc_init, struct sock *sk)
 {
-	if (cc_fell_back(sk))
+	if (CC_READS_MARKS && cc_fell_back(sk))
 		return;
 	begin(sk, cc_state(sk));
 	bpf_sk_storage_get(&sluice_flow_2, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
@@ -237,7 +242,11 @@ void BPF_PROG(cc_cong_control, struct sock *sk)
 	if (!ca->sender.started)
 		begin(sk, ca);
 	end_window(sk, ca);
+#ifdef CC_MOVE
+	CC_MOVE(sk, &ca->sender);
+#else
 	cc_control(sk, &ca->sender, ca->penalty_q20, ca->bound, ca->growth);
+#endif
 }
 
 /*
@@ -312,7 +321,9 @@ __u32 BPF_PROG(cc_min_tso_segs, struct sock *sk)
 
 	if (timeouts && ca->sender.idle_since != tcp_sk(sk)->lsndtime) {
 		ca->sender.idle_since = tcp_sk(sk)->lsndtime;
+#ifndef CC_MOVE
 		cc_restart(sk, &ca->sender, timeouts);
+#endif
 		drop_passed_deadline(sk);
 	}
 	tag_next_data(sk);
@@ -336,7 +347,7 @@ struct tcp_congestion_ops CC_NAME = {
 	.cong_control = (void *)cc_cong_control,
 	.cwnd_event = (void *)cc_cwnd_event,
 	.min_tso_segs = (void *)cc_min_tso_segs,
-	.flags = TCP_CONG_NON_RESTRICTED | TCP_CONG_NEEDS_ECN,
+	.flags = TCP_CONG_NON_RESTRICTED | (CC_READS_MARKS ? TCP_CONG_NEEDS_ECN : 0),
 	.name = CC_TEXT(CC_NAME),
 };
 

@@ -12,6 +12,7 @@
 #include "vmlinux.h"
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
+#include "../laws/hooks.h"
 #include "sluice.h"
 #include "tag.h"
 
@@ -24,12 +25,14 @@
 #define TCP_CONGESTION 13
 
 struct host_settings {
-	__u32 growth;				/* packets that a window of data without marks adds */
-	__u32 forgets_late;			/* past its deadline, a flow continues as one without a deadline */
-	char control[SLUICE_CONTROL_BYTES];	/* the control of Sluice for new connections; empty: none */
-	char without_ecn[SLUICE_CONTROL_BYTES]; /* the control of connections whose other end refuses ECN */
-	struct tag_settings tags;		/* of sockets that carry their tags themselves (socket_tag.bpf.h) */
-	struct tag_written written[TAG_DSCPS];	/* as in tag.h; all TAG_NONE: sockets carry no tags */
+	__u32 growth;				  /* packets that a window of data without marks adds */
+	__u32 forgets_late;			  /* past its deadline, a flow continues as one without a deadline */
+	char control[SLUICE_CONTROL_BYTES];	  /* the control of Sluice for new connections; empty: none */
+	char without_ecn[SLUICE_CONTROL_BYTES];	  /* the control of connections whose other end refuses ECN */
+	struct tag_settings tags;		  /* of sockets that carry their tags themselves (socket_tag.bpf.h) */
+	struct tag_written written[TAG_DSCPS];	  /* as in tag.h; all TAG_NONE: sockets carry no tags */
+	char parameters_of[SLUICE_CONTROL_BYTES]; /* the control from a file that has … */
+	__u32 parameters[SL_PARAMETERS_MAX];	  /* … these values, in the order of its file (laws/hooks.h) */
 };
 
 struct {
@@ -38,14 +41,14 @@ struct {
 	__uint(max_entries, HOSTS_MAX);
 	__type(key, __u64); /* cookie of the namespace, which no later namespace gets; or MACHINE */
 	__type(value, struct host_settings);
-} sluice_host_3 SEC(".maps"); /* 3: the layout; a new layout gets a new number */
+} sluice_host_4 SEC(".maps"); /* 4: the layout; a new layout gets a new number */
 
 /* NULL if neither the namespace with this cookie nor the machine has an entry. */
 static __always_inline const struct host_settings *host_with(__u64 cookie)
 {
 	__u64 machine = MACHINE;
 
-	return bpf_map_lookup_elem(&sluice_host_3, &cookie) ?: bpf_map_lookup_elem(&sluice_host_3, &machine);
+	return bpf_map_lookup_elem(&sluice_host_4, &cookie) ?: bpf_map_lookup_elem(&sluice_host_4, &machine);
 }
 
 static __always_inline const struct host_settings *host_of(const struct sock *sk)

@@ -110,7 +110,7 @@ static __always_inline int is_watched_namespace(const struct watch_settings *set
 {
 	__u64 cookie = net->net_cookie;
 
-	return net->ns.inum == set->namespace_inode || (set->others && !bpf_map_lookup_elem(&sluice_host_3, &cookie));
+	return net->ns.inum == set->namespace_inode || (set->others && !bpf_map_lookup_elem(&sluice_host_4, &cookie));
 }
 
 /* Must this connection be watched? The agents' own connections, at own_port, are left out. */

@@ -22,7 +22,7 @@ from sluice.policy import tags
 from sluice.policy.controls import Need
 from sluice.policy.errors import FieldError, guess, shortened
 from sluice.policy.schema.entries import entry
-from sluice.policy.schema.field_kinds import PORT_NAMES, Override, name_host, name_port
+from sluice.policy.schema.field_kinds import PORT_NAMES, Override, ParameterValues, name_host, name_port
 from sluice.policy.schema.fields import POLICY_FIELDS, PolicyFields, read_fields
 from sluice.policy.schema.kinds import ListOf, Number, Whole
 from sluice.policy.schemes import Marking, Scheme, scheme_named
@@ -177,7 +177,7 @@ class Policy(PolicyFields):
 def _plain(value: object) -> object:
     if isinstance(value, tuple):
         return [_plain(item) for item in value]
-    return value.to_document() if isinstance(value, Override) else value
+    return value.to_document() if isinstance(value, Override | ParameterValues) else value
 
 
 def _check_thresholds(policy: Policy) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, ClassVar, TypeAlias
 
-from sluice.policy.controls import Need
+from sluice.policy.controls import Need, Parameter
 from sluice.policy.errors import FieldError, refuse_unknown
 from sluice.policy.schema.entries import Entry
 from sluice.policy.schema.kinds import Flag, Kind, ListOf, Number, OneOfWhole, Schema, Size, Text, Whole
@@ -240,6 +240,51 @@ class OverrideTable(Kind):
         return {"anyOf": [{"properties": kind, "required": list(kind), **closed} for kind in kinds]}
 
 
+@dataclass(frozen=True)
+class ParameterValues:
+    """The values of all parameters of a control, in the order of its file."""
+
+    names: tuple[str, ...]
+    values: tuple[int, ...]
+
+    def to_document(self) -> dict[str, Any]:
+        """JSON-ready form."""
+        return dict(zip(self.names, self.values, strict=True))
+
+
+@dataclass(frozen=True)
+class ParameterTable(Kind):
+    """A table of parameters of a control; those that it omits have their defaults."""
+
+    name: ClassVar[str] = "table"
+    parameters: tuple[Parameter, ...]
+
+    def read(self, where: str, value: object) -> ParameterValues:
+        if not isinstance(value, Mapping):
+            raise self.refuse(where, value)
+        names = tuple(parameter.name for parameter in self.parameters)
+        refuse_unknown(value, names, f"{where}.")
+        number = Whole(0, 2**32 - 1)
+        given = {name: number.read(f"{where}.{name}", value[name]) for name in value}
+        return ParameterValues(names, tuple(given.get(p.name, p.default) for p in self.parameters))
+
+    @property
+    def allowed(self) -> str:
+        return f"a table with numbers for {', '.join(parameter.name for parameter in self.parameters)}"
+
+    def schema(self) -> Schema:
+        number = Whole(0, 2**32 - 1).schema()
+        return {
+            "type": "object",
+            "properties": {p.name: {"description": p.help, **number} for p in self.parameters},
+            "additionalProperties": False,
+        }
+
+    def show(self, value: Any) -> str:
+        document = value.to_document() if isinstance(value, ParameterValues) else value
+        return f"{{ {', '.join(f'{name} = {number}' for name, number in document.items())} }}"
+
+
 MAX_THRESHOLD_BYTES = 10**9
 MAX_GROWTH = 1000
 MARKS_IN_GROWTH = 8
@@ -301,6 +346,11 @@ GROWS = Applies(
     "schemes whose congestion control grows by a policy's packets",
     lambda draft: draft.scheme.control.of_window,
     "in scheme {scheme} the congestion control decides about its growth",
+)
+PARAMETERS = Applies(
+    "schemes whose congestion control is a file with parameters",
+    lambda draft: bool(draft.scheme.control.parameters),
+    "the congestion control of scheme {scheme} has no parameters",
 )
 PRIORITIES = Applies(
     "schemes with priorities",
@@ -481,6 +531,16 @@ def default_least_threshold(draft: Draft) -> int:
 
 def _marks_by_queue(draft: Draft) -> bool:
     return bool(draft.read.get("mark_by", draft.scheme.mark_by) == port_rules.MarkBy.QUEUE)
+
+
+def parameters(draft: Draft) -> ParameterTable:
+    """The parameters of the scheme's control."""
+    return ParameterTable(draft.scheme.control.parameters)
+
+
+def default_parameters(draft: Draft) -> ParameterValues:
+    """Those that the control's file says."""
+    return parameters(draft).read("", {})
 
 
 def default_growth(draft: Draft) -> int:

@@ -154,6 +154,12 @@ class PolicyFields:
         default=kinds.default_growth,
         applies=kinds.GROWS,
     )
+    parameters: kinds.ParameterValues | None = policy_field(
+        kinds.parameters,
+        "Values of the parameters that the file of the congestion control has.",
+        default=kinds.default_parameters,
+        applies=kinds.PARAMETERS,
+    )
     urgent_first: bool = policy_field(
         Flag(),
         "A port that runs out of buffer drops what is least urgent (dataplane/laws/drop_order.h), and background"

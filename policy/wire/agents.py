@@ -179,6 +179,11 @@ class HostSettings:
         "By how much a window without marks grows. Null: the control decides.",
         default=None,
     )
+    parameters: tuple[int, ...] = entry(
+        ListOf(Whole(0, 2**32 - 1), longest=16),
+        "Values of the parameters of the congestion control, in the order of its file.",
+        default=(),
+    )
     reserved_dscp: tuple[int, ...] = entry(
         ListOf(Whole(ports.LOWEST, ports.HIGHEST), longest=ports.MOST),
         "DSCPs of others: no tag has them, and packets keep them.",
@@ -207,6 +212,7 @@ class HostSettings:
             idle_gap_ns=policy.idle_gap_ms * NS_PER_MS,
             forgets_late=scheme.forgets_late,
             growth=policy.growth if acts else None,
+            parameters=policy.parameters.values if policy.parameters and acts else (),
             reserved_dscp=policy.reserved_dscp,
             queue_of_tag=host_queue_map(policy) if policy.host_queues and acts else (),
             acts=acts,

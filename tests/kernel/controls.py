@@ -24,7 +24,7 @@ from sluice.dataplane.sockopt import SLUICE_FLOW, SLUICE_STATE, SOL_SLUICE
 
 DCTCP = "cc_dctcp"
 FRAME = "cc_ops.bpf.h"
-WINDOW_LAW = "cc_window_law.bpf.h"
+HOOKS = "cc_file.bpf.h"
 PUBLIC_NAME = "#define CC_NAME CC_JOIN(sluice_, CC)\n"
 PROGRAMS = sorted(name for name in build.names() if name.startswith("cc_"))
 
@@ -49,7 +49,7 @@ def private_build(
         assert frame.count(old) == 1
         frame = frame.replace(old, new)
     source = (build.SOURCES / f"{program}.bpf.c").read_text()
-    for header, text in ((WINDOW_LAW, (build.SOURCES / WINDOW_LAW).read_text()), (FRAME, frame)):
+    for header, text in ((HOOKS, (build.SOURCES / HOOKS).read_text()), (FRAME, frame)):
         source = source.replace(f'#include "{header}"', text)
     folder = Path(tempfile.mkdtemp())
     atexit.register(shutil.rmtree, folder)

@@ -85,9 +85,10 @@ PAGE = DOCS / "how-to" / "plugins.md"
 pytestmark = [pytest.mark.sim, pytest.mark.slow]
 
 
-def test_the_commands_of_the_page_run_and_use_the_parts(tmp_path: Path) -> None:
-    save_files(PAGE, tmp_path)
-    [commands] = of_order(PAGE, "run")
+def run_page(page: Path, tmp_path: Path) -> None:
+    """Run the commands of a page, in a folder with its files."""
+    save_files(page, tmp_path)
+    [commands] = of_order(page, "run")
     environment = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", commands.text],
@@ -98,6 +99,10 @@ def test_the_commands_of_the_page_run_and_use_the_parts(tmp_path: Path) -> None:
         timeout=300,
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_commands_of_the_page_run_and_use_the_parts(tmp_path: Path) -> None:
+    run_page(PAGE, tmp_path)
     mine = json.loads((tmp_path / "results" / "mine" / "summary.json").read_text())
     assert mine["unfinished"] == 0
     meta = json.loads((tmp_path / "results" / "mine" / "meta.json").read_text())
@@ -106,3 +111,18 @@ def test_the_commands_of_the_page_run_and_use_the_parts(tmp_path: Path) -> None:
     assert mine["fct_us"]["all"]["n"] == 60
     assert (tmp_path / "results" / "my-ring" / "summary.json").exists()
     assert "my-scheme" in (tmp_path / "mine.html").read_text()
+
+
+def test_the_page_about_controls_runs_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    run_page(DOCS / "how-to" / "add-a-control.md", tmp_path)
+    results = tmp_path / "results"
+    delay, slower = (
+        json.loads((results / name / "summary.json").read_text()) for name in ("delay", "slower")
+    )
+    assert delay["unfinished"] == slower["unfinished"] == 0
+    assert delay["fct_us"]["small"]["mean"] < slower["fct_us"]["small"]["mean"]
+    scenario = json.loads((results / "slower" / "scenario.json").read_text())
+    assert scenario["scheme"]["parameters"] == {"target_us": 900}
+    compiled = sorted(path.name.partition("-")[0] for path in (tmp_path / "cache").rglob("*.so"))
+    assert compiled == ["delay", "gentle"]

@@ -19,9 +19,12 @@ from tools.reference.markdown import code, joined, page, sentence, table
 _FEW = 5
 """A longer list of schemes is written as the schemes that it lacks."""
 
-_ALLOWED = {"untagged_queue": "from 0 to the last queue"}
-_DEFAULTS = {"untagged_queue": "the last queue"}
-"""In words, where the values differ with the number of queues alone."""
+_ALLOWED = {
+    "untagged_queue": "from 0 to the last queue",
+    "parameters": "whole numbers from 0 to 4294967295, by the names in the file",
+}
+_DEFAULTS = {"untagged_queue": "the last queue", "parameters": "those in the file"}
+"""In words, where the values differ with the number of queues alone, or with a file."""
 
 
 def policy_page() -> str:
@@ -51,11 +54,13 @@ def _section(field: PolicyEntry) -> str:
     users = [scheme for scheme in SCHEMES.values() if field.applies.test(Draft(scheme))]
     others = [name for name in SCHEMES if SCHEMES[name] not in users]
     who = field.applies.to
-    if others:
+    if not users:
+        who = f"{who}, none of the tree"
+    elif others:
         few = f"all but {_names(others)}" if len(others) <= _FEW else _names(scheme.name for scheme in users)
         who = f"{who}: {few}{'' if field.applies.refusal else '. Other schemes may hold it, without effect'}"
     facts = [
-        ("kind", markdown.kind_name(field.kind_of(_at_default(users[0])))),
+        ("kind", markdown.kind_name(field.kind_of(_at_default(next(iter(users or SCHEMES.values())))))),
         ("schemes", who),
         ("allowed", _ALLOWED.get(field.name) or _by_scheme(users, lambda scheme: _allowed(field, scheme))),
         ("default", _DEFAULTS.get(field.name) or _by_scheme(users, lambda scheme: _default(field, scheme))),

@@ -2,15 +2,23 @@
 // Settings as Python sees them: one flat object, without the groups that they have here.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/array.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 
+#include <cstdint>
+#include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "port/discipline.hpp"
 #include "port/port_settings.hpp"
 #include "python/bindings.hpp"
+#include "transport/control/control_file.hpp"
 #include "transport/settings.hpp"
 
 namespace nb = nanobind;
+using namespace nb::literals;
 
 namespace sluice
 {
@@ -52,12 +60,20 @@ void bind_transport(nb::module_ &m)
 		.value("rfc6298", TimeoutRule::Rfc6298)
 		.value("linux", TimeoutRule::Linux)
 		.value("fixed", TimeoutRule::Fixed);
-	auto settings = nb::class_<T>(m, "TransportSettings")
-				.def(nb::init<>())
-				.def_rw("control", &T::control)
-				.def_rw("handshake", &T::handshake)
-				.def_rw("forgets_late", &T::forgets_late)
-				.def_rw("small_queues", &T::small_queues);
+	auto settings =
+		nb::class_<T>(m, "TransportSettings")
+			.def(nb::init<>())
+			.def_rw("control", &T::control)
+			.def(
+				"load_control",
+				[](T &s, const std::string &library, const std::vector<std::uint32_t> &values) {
+					s.file = std::make_shared<ControlFile>(library, values);
+					s.control = Control::file;
+				},
+				"library"_a, "parameters"_a)
+			.def_rw("handshake", &T::handshake)
+			.def_rw("forgets_late", &T::forgets_late)
+			.def_rw("small_queues", &T::small_queues);
 
 	bind_field<&T::segment, &SegmentSettings::payload_bytes>(settings, "payload_bytes");
 	bind_field<&T::segment, &SegmentSettings::header_bytes>(settings, "header_bytes");

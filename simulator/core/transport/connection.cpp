@@ -14,6 +14,17 @@ namespace sluice
 namespace
 {
 
+// As the hooks of a control's file see it.
+sl_ack ack_of(std::uint32_t newly, bool marked, Time rtt, bool limited)
+{
+	return {
+		.rtt_ns = static_cast<sl_u64>(rtt / NANOSECOND),
+		.acked = newly,
+		.marked = marked ? newly : 0,
+		.limited = limited,
+	};
+}
+
 // An endless flow has more packets than it can send.
 std::uint32_t total_packets(const FlowSpec &spec, std::uint32_t payload_bytes)
 {
@@ -25,7 +36,7 @@ std::uint32_t total_packets(const FlowSpec &spec, std::uint32_t payload_bytes)
 Connection::Connection(World &world, const TransportSettings &settings, Flow &flow, Port &port)
     : world_(world), settings_(settings), flow_(flow), port_(port),
       total_(total_packets(flow.spec, settings.segment.payload_bytes)),
-      window_(settings, make_congestion_control(settings.control, flow.spec)), timeout_(settings.timeout),
+      window_(settings, make_congestion_control(settings, flow.spec)), timeout_(settings.timeout),
       recovery_(settings, window_, rtt_), pacing_(make_pacing(world.timers, settings, flow)),
       timer_(world.timers, EventKind::Retransmission, flow)
 {
@@ -49,7 +60,7 @@ void Connection::start(bool opens)
 void Connection::establish()
 {
 	connected_ = true;
-	window_.begin(now());
+	window_.begin(rtt_, now());
 	pacing_->begin(*this);
 }
 
@@ -91,7 +102,9 @@ void Connection::on_ack(const Packet &ack)
 	LossRecovery::Outcome outcome = recovery_.assess(ack, delivery, now);
 
 	announces_reduction_ |= outcome.cut_for_marks;
-	if (recovery_.is_reducing())
+	if (window_.is_owned())
+		window_.follow(ack_of(delivery.newly, ack.ce, rtt, may_grow), rtt_, now);
+	else if (recovery_.is_reducing())
 		window_.reduce(board().in_flight(), delivery.newly);
 	else if (delivery.advances && !outcome.reached_target)
 		grow(delivery.newly, ack.ce, may_grow);
@@ -315,7 +328,7 @@ void Connection::on_timeout()
 	timeout_.on_timeout();
 	if (!connected_)
 		return send_syn();
-	recovery_.on_timeout();
+	recovery_.on_timeout(now());
 	timeout_.on_data_timeout();
 	if (timeout_.is_starved())
 		send_syn();

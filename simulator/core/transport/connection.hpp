@@ -119,6 +119,12 @@ class Connection
 		return !stopped_ && (sends_lost() || may_send_new());
 	}
 
+	// The time between two packets at least.
+	Time gap() const
+	{
+		return window_.gap();
+	}
+
 	void send_one();
 
 	// What send_one would send.

@@ -5,9 +5,11 @@
 
 #include "transport/control/cubic.hpp"
 #include "transport/control/datcp.hpp"
+#include "transport/control/from_file.hpp"
 #include "transport/control/window_law.hpp"
 #include "transport/pacing/ack_clocking.hpp"
 #include "transport/pacing/granted_rate.hpp"
+#include "transport/pacing/paced.hpp"
 #include "transport/pacing/small_queues.hpp"
 
 namespace sluice
@@ -35,9 +37,9 @@ TransportSettings with_timeout_policy(const TransportSettings &settings)
 	return made;
 }
 
-std::unique_ptr<CongestionControl> make_congestion_control(Control control, const FlowSpec &flow)
+std::unique_ptr<CongestionControl> make_congestion_control(const TransportSettings &settings, const FlowSpec &flow)
 {
-	switch (control) {
+	switch (settings.control) {
 #define SLUICE_CASE(name)                                                                                            \
 	case Control::name:                                                                                          \
 		return std::make_unique<WindowLaw<sl_control_##name>>();
@@ -51,6 +53,8 @@ std::unique_ptr<CongestionControl> make_congestion_control(Control control, cons
 	case Control::pfabric:
 	case Control::d3:
 		return std::make_unique<Reno>();
+	case Control::file:
+		return std::make_unique<FromFile>(*settings.file, settings.window.largest);
 	}
 	throw std::invalid_argument("TransportSettings.control: no such congestion control");
 }
@@ -59,6 +63,8 @@ std::unique_ptr<Pacing> make_pacing(TimerEvents &timers, const TransportSettings
 {
 	if (settings.control == Control::d3)
 		return std::make_unique<GrantedRate>(timers, settings, flow);
+	if (settings.control == Control::file && settings.file->owns_window())
+		return std::make_unique<Paced>(timers, flow);
 	if (settings.small_queues)
 		return std::make_unique<SmallQueues>(timers, settings, flow);
 	return std::make_unique<AckClocking>();

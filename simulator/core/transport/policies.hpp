@@ -19,7 +19,7 @@ class Flow;
 // The same settings with the timeout policy that goes with the control and the recovery.
 TransportSettings with_timeout_policy(const TransportSettings &settings);
 
-std::unique_ptr<CongestionControl> make_congestion_control(Control control, const FlowSpec &flow);
+std::unique_ptr<CongestionControl> make_congestion_control(const TransportSettings &settings, const FlowSpec &flow);
 
 std::unique_ptr<Pacing> make_pacing(TimerEvents &timers, const TransportSettings &settings, Flow &flow);
 

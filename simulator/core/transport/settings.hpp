@@ -4,10 +4,12 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 
 #include "event/time.hpp"
 #include "laws/dctcp.h"
 #include "transport/control/control.hpp"
+#include "transport/control/control_file.hpp"
 #include "transport/timeout/timeout_settings.hpp"
 
 namespace sluice
@@ -88,6 +90,7 @@ struct TagSettings {
 
 struct TransportSettings {
 	Control control = Control::dctcp;
+	std::shared_ptr<const ControlFile> file; // of Control::file
 	SegmentSettings segment;
 	WindowSettings window;
 	RecoverySettings recovery;

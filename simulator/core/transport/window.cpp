@@ -17,13 +17,25 @@ constexpr unsigned FRACTION_BITS = 20;
 } // namespace
 
 Window::Window(const TransportSettings &settings, std::unique_ptr<CongestionControl> control)
-    : settings_(settings), control_(std::move(control)),
+    : settings_(settings), control_(std::move(control)), owned_(control_->owns_window()),
       cwnd_(std::min(settings.window.initial, settings.window.largest))
 {
 	last_.alpha_q20 = settings.tcp.first_alpha_q20;
 	last_.penalty_q20 = settings.tcp.first_alpha_q20;
 	last_.urgency_q16 = SL_UCP_ONE_Q16;
 	control_->grow_by(settings.window.growth);
+}
+
+void Window::begin(const RttEstimator &rtt, Time now)
+{
+	began_ = now;
+	sl_window_begin(&window_, 0, 0, 0);
+	cwnd_ = control_->on_start(observed(rtt, now), cwnd_);
+}
+
+Observed Window::observed(const RttEstimator &rtt, Time now) const
+{
+	return {now, rtt.smoothed(), rtt.smoothed() ? rtt.least() : 0, settings_.segment.payload_bytes};
 }
 
 std::optional<sl_window_sum> Window::ended(const Progress &progress, const RttEstimator &rtt)
@@ -43,18 +55,18 @@ std::optional<sl_window_sum> Window::ended(const Progress &progress, const RttEs
 void Window::ask_law(const sl_window_sum &sum, const FlowSpec &flow, std::uint64_t acked_bytes,
 		     const RttEstimator &rtt, Time now, Random &random)
 {
-	sl_window_record record = observed(sum, acked_bytes, rtt, now);
+	sl_window_record record = record_of(sum, acked_bytes, rtt, now);
 
 	add_goal(record, flow, acked_bytes, now);
-	control_->on_window_end(record, rtt.least_us(), random);
+	control_->on_window_end(record, observed(rtt, now), random);
 	last_ = record;
 	began_ = now;
 	acked_bytes_ = acked_bytes;
 }
 
 // What happened in the window of data.
-sl_window_record Window::observed(const sl_window_sum &sum, std::uint64_t acked_bytes, const RttEstimator &rtt,
-				  Time now) const
+sl_window_record Window::record_of(const sl_window_sum &sum, std::uint64_t acked_bytes, const RttEstimator &rtt,
+				   Time now) const
 {
 	sl_window_record w = {};
 
@@ -126,7 +138,15 @@ void Window::cut_exactly()
 	fraction_q20_ = to_q20 & ((1U << FRACTION_BITS) - 1);
 }
 
-void Window::begin_recovery(bool reducing)
+void Window::begin_recovery(bool reducing, const RttEstimator &rtt, Time now)
+{
+	if (owned_)
+		cwnd_ = control_->on_loss(observed(rtt, now));
+	else
+		begin_losses(reducing);
+}
+
+void Window::begin_losses(bool reducing)
 {
 	if (!reducing)
 		begin_cut();
@@ -135,12 +155,16 @@ void Window::begin_recovery(bool reducing)
 	slow_start_threshold_ = target_;
 }
 
-void Window::after_timeout(bool fresh, bool reducing)
+void Window::after_timeout(bool fresh, bool reducing, const RttEstimator &rtt, Time now)
 {
+	if (owned_) {
+		cwnd_ = control_->on_timeout(observed(rtt, now));
+		return;
+	}
 	bool spared = settings_.tcp.timeout_spares_threshold && cut_for_marks_;
 
 	if ((fresh || reducing) && !spared)
-		begin_recovery(!fresh);
+		begin_losses(!fresh);
 	cwnd_ = 1;
 	fraction_q20_ = 0;
 	control_->on_timeout();
@@ -148,6 +172,8 @@ void Window::after_timeout(bool fresh, bool reducing)
 
 void Window::undo()
 {
+	if (owned_)
+		return;
 	cwnd_ = bounded(std::max(cwnd_, cwnd_before_cut_));
 	slow_start_threshold_ = std::max(slow_start_threshold_, threshold_before_cut_);
 }

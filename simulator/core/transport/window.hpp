@@ -12,6 +12,7 @@
 #include "event/time.hpp"
 #include "laws/control.h"
 #include "transport/control/congestion_control.hpp"
+#include "transport/control/observed.hpp"
 #include "transport/flow_spec.hpp"
 #include "transport/recovery/scoreboard.hpp"
 #include "transport/settings.hpp"
@@ -34,16 +35,30 @@ class Window
 	Window(const TransportSettings &settings, std::unique_ptr<CongestionControl> control);
 
 	// Packet 0 leaves now.
-	void begin(Time now)
-	{
-		began_ = now;
-		sl_window_begin(&window_, 0, 0, 0);
-	}
+	void begin(const RttEstimator &rtt, Time now);
 
 	// How many packets may be in flight.
 	std::uint32_t packets() const
 	{
 		return cwnd_;
+	}
+
+	// Nothing but the control changes the window (laws/hooks.h).
+	bool is_owned() const
+	{
+		return owned_;
+	}
+
+	// A window that is owned, after an ACK.
+	void follow(const sl_ack &ack, const RttEstimator &rtt, Time now)
+	{
+		cwnd_ = control_->on_ack(observed(rtt, now), ack);
+	}
+
+	// The time between two packets at least.
+	Time gap() const
+	{
+		return control_->gap();
 	}
 
 	// An ACK whose round trip was `rtt` came: the control may end slow start.
@@ -70,10 +85,10 @@ class Window
 	void begin_cut();
 
 	// Packets were lost. `reducing`: during a reduction, which then goes further down.
-	void begin_recovery(bool reducing);
+	void begin_recovery(bool reducing, const RttEstimator &rtt, Time now);
 
 	// `fresh`: the timeout is a congestion event to which there was no reaction yet.
-	void after_timeout(bool fresh, bool reducing);
+	void after_timeout(bool fresh, bool reducing, const RttEstimator &rtt, Time now);
 
 	// Nothing had been lost: the window is as large as before the reduction.
 	void undo();
@@ -84,7 +99,8 @@ class Window
 	// The reduction is complete.
 	void end_reduction()
 	{
-		cwnd_ = bounded(target_);
+		if (!owned_)
+			cwnd_ = bounded(target_);
 	}
 
 	// What the next flow of the same connection begins with.
@@ -142,14 +158,17 @@ class Window
 	}
 
       private:
-	sl_window_record observed(const sl_window_sum &sum, std::uint64_t acked_bytes, const RttEstimator &rtt,
-				  Time now) const;
+	Observed observed(const RttEstimator &rtt, Time now) const;
+	sl_window_record record_of(const sl_window_sum &sum, std::uint64_t acked_bytes, const RttEstimator &rtt,
+				   Time now) const;
 	void add_goal(sl_window_record &record, const FlowSpec &flow, std::uint64_t acked_bytes, Time now) const;
 	std::uint32_t bounded(std::uint32_t packets) const;
+	void begin_losses(bool reducing);
 	void cut_exactly();
 
 	const TransportSettings &settings_;
 	std::unique_ptr<CongestionControl> control_;
+	const bool owned_;
 	std::uint32_t cwnd_;
 	std::uint32_t fraction_q20_ = 0; // of a packet, beyond `cwnd_`
 	std::uint32_t slow_start_threshold_ = UINT32_MAX;

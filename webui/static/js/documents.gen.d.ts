@@ -979,7 +979,7 @@ export interface components {
              * @description the value of a size is in bytes, of a duration in nanoseconds
              * @enum {string}
              */
-            kind: "integer" | "number" | "size" | "duration" | "boolean" | "choice" | "list of integer" | "list of number" | "list of size" | "list of text" | "list of override";
+            kind: "integer" | "number" | "size" | "duration" | "boolean" | "choice" | "list of integer" | "list of number" | "list of size" | "list of text" | "list of override" | "table";
             /**
              * Unit
              * @description unit of the default and the bounds; empty if the field has none
@@ -1003,7 +1003,9 @@ export interface components {
              * Default
              * @description null if the field is off by default
              */
-            default: boolean | number | string | number[] | string[] | null;
+            default: boolean | number | string | number[] | string[] | {
+                [key: string]: number;
+            } | null;
             /** Help */
             help: string;
         };
@@ -1250,6 +1252,13 @@ export interface components {
              */
             growth: number | null;
             /**
+             * Parameters
+             * @description Values of the parameters that the file of the congestion control has.
+             */
+            parameters: {
+                [key: string]: number;
+            } | null;
+            /**
              * Urgent First
              * @description A port that runs out of buffer drops what is least urgent (dataplane/laws/drop_order.h), and background traffic marks no other packet. Otherwise it drops what arrives.
              */
@@ -1444,9 +1453,13 @@ export interface components {
              * Before
              * @description the value in force; null also before the first policy
              */
-            before: boolean | number | string | number[] | string[] | components["schemas"]["OverrideModel"][] | null;
+            before: boolean | number | string | number[] | string[] | components["schemas"]["OverrideModel"][] | {
+                [key: string]: number;
+            } | null;
             /** After */
-            after: boolean | number | string | number[] | string[] | components["schemas"]["OverrideModel"][] | null;
+            after: boolean | number | string | number[] | string[] | components["schemas"]["OverrideModel"][] | {
+                [key: string]: number;
+            } | null;
             /**
              * Because
              * @description where the new value comes from
@@ -2560,6 +2573,11 @@ export interface components {
              * @description By how much a window without marks grows. Null: the control decides.
              */
             growth: number | null;
+            /**
+             * Parameters
+             * @description Values of the parameters of the congestion control, in the order of its file.
+             */
+            parameters: number[];
             /**
              * Reserved Dscp
              * @description DSCPs of others: no tag has them, and packets keep them.

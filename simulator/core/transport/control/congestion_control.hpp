@@ -9,6 +9,8 @@
 
 #include "event/time.hpp"
 #include "laws/control.h"
+#include "laws/hooks.h"
+#include "transport/control/observed.hpp"
 #include "transport/control/slow_start_ack.hpp"
 #include "world/random.hpp"
 
@@ -24,7 +26,7 @@ class CongestionControl
 	virtual ~CongestionControl() = default;
 
 	// A window of data has ended: fills the law's answer into its record (laws/control.h).
-	virtual void on_window_end(sl_window_record &record, std::uint32_t least_rtt_us, Random &random) = 0;
+	virtual void on_window_end(sl_window_record &record, const Observed &observed, Random &random) = 0;
 
 	// The window to reduce to, in packets, because packets were marked.
 	virtual std::uint32_t after_marks(std::uint32_t cwnd, std::uint32_t penalty_q20)
@@ -70,6 +72,40 @@ class CongestionControl
 	virtual void on_timeout()
 	{
 		acked_since_growth_ = 0;
+	}
+
+	// A control that owns its window (laws/hooks.h) replaces all of the above. It answers with the window in
+	// packets, at least one.
+	virtual bool owns_window() const
+	{
+		return false;
+	}
+
+	// `initial`: the window of a new connection.
+	virtual std::uint32_t on_start(const Observed &, std::uint32_t initial)
+	{
+		return initial;
+	}
+
+	virtual std::uint32_t on_ack(const Observed &, const sl_ack &)
+	{
+		return 0;
+	}
+
+	virtual std::uint32_t on_loss(const Observed &)
+	{
+		return 0;
+	}
+
+	virtual std::uint32_t on_timeout(const Observed &)
+	{
+		return 0;
+	}
+
+	// The time between two packets at least.
+	virtual Time gap() const
+	{
+		return 0;
 	}
 
       protected:

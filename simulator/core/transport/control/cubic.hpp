@@ -15,7 +15,7 @@ namespace sluice
 class Cubic final : public CongestionControl
 {
       public:
-	void on_window_end(sl_window_record &record, std::uint32_t, Random &) override
+	void on_window_end(sl_window_record &record, const Observed &, Random &) override
 	{
 		record.penalty_q20 = SL_DCTCP_ALPHA_ONE;
 	}
@@ -45,6 +45,8 @@ class Cubic final : public CongestionControl
 	{
 		return hystart_.is_enough(ack);
 	}
+
+	using CongestionControl::on_timeout;
 
 	void on_timeout() override
 	{

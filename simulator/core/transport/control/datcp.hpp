@@ -19,7 +19,7 @@ class Datcp final : public CongestionControl
 	{
 	}
 
-	void on_window_end(sl_window_record &record, std::uint32_t least_rtt_us, Random &random) override
+	void on_window_end(sl_window_record &record, const Observed &observed, Random &random) override
 	{
 		sl_datcp_goal goal = {
 			.timed = flow_.deadline && !flow_.until,
@@ -29,7 +29,8 @@ class Datcp final : public CongestionControl
 		};
 
 		record.random = random.next32();
-		sl_control_datcp(&state_, &goal, flow_.on_quench, least_rtt_us, &record);
+		sl_control_datcp(&state_, &goal, flow_.on_quench,
+				 static_cast<sl_u32>(observed.least_rtt / MICROSECOND), &record);
 	}
 
       private:

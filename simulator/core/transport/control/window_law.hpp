@@ -13,7 +13,7 @@ namespace sluice
 template <void (*law)(sl_window_record *)> class WindowLaw final : public CongestionControl
 {
       public:
-	void on_window_end(sl_window_record &record, std::uint32_t, Random &) override
+	void on_window_end(sl_window_record &record, const Observed &, Random &) override
 	{
 		law(&record);
 	}

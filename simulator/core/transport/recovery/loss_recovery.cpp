@@ -20,8 +20,8 @@ std::unique_ptr<LossDetection> make_detection(const TransportSettings &settings,
 } // namespace
 
 LossRecovery::LossRecovery(const TransportSettings &settings, Window &window, const RttEstimator &rtt)
-    : settings_(settings), window_(window), detection_(make_detection(settings, board_, rtt)),
-      takes_marks_(settings.ack.echo != Echo::None)
+    : settings_(settings), window_(window), detection_(make_detection(settings, board_, rtt)), rtt_(rtt),
+      takes_marks_(settings.ack.echo != Echo::None && !window.is_owned())
 {
 }
 
@@ -38,7 +38,9 @@ LossRecovery::Outcome LossRecovery::assess(const Packet &ack, Delivery delivery,
 	detection_->detect(ack, now);
 	bool counts = delivery.advances || !settings_.tcp.changes_by_advance;
 
-	return {.reached_target = reached_target, .cut_for_marks = react(ack.ce && counts), .spares_lost = false};
+	return {.reached_target = reached_target,
+		.cut_for_marks = react(ack.ce && counts, now),
+		.spares_lost = false};
 }
 
 // The window is given back unless marks had reduced it.
@@ -70,10 +72,10 @@ bool LossRecovery::settle()
 }
 
 // Begins a reaction if one is due. True: it is a reduction for marks.
-bool LossRecovery::begin_reaction(bool marked)
+bool LossRecovery::begin_reaction(bool marked, Time now)
 {
 	if (board_.lost() && is_open()) {
-		window_.begin_recovery(state_ == State::Reducing);
+		window_.begin_recovery(state_ == State::Reducing, rtt_, now);
 		if (state_ != State::Reducing) {
 			high_ = board_.next();
 			cut_for_loss_ = !marked;
@@ -93,12 +95,12 @@ bool LossRecovery::begin_reaction(bool marked)
 void LossRecovery::on_overdue(Time now)
 {
 	detection_->detect_overdue(now);
-	react(false);
-	if (state_ == State::Recovery)
+	react(false, now);
+	if (state_ == State::Recovery && !window_.is_owned())
 		window_.reduce(board_.in_flight(), 1);
 }
 
-void LossRecovery::on_timeout()
+void LossRecovery::on_timeout(Time now)
 {
 	bool is_new = is_new_congestion();
 
@@ -108,7 +110,7 @@ void LossRecovery::on_timeout()
 		cut_for_loss_ = true;
 		detection_->on_reaction();
 	}
-	window_.after_timeout(is_new, state_ == State::Reducing);
+	window_.after_timeout(is_new, state_ == State::Reducing, rtt_, now);
 	una_at_timeout_ = board_.una();
 	high_ = board_.next();
 	state_ = State::Loss;

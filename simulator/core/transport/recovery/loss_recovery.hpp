@@ -98,7 +98,7 @@ class LossRecovery
 	void on_overdue(Time now);
 
 	// The timeout came.
-	void on_timeout();
+	void on_timeout(Time now);
 
       private:
 	enum class State : std::uint8_t { Open, Reducing, Recovery, Loss };
@@ -110,18 +110,19 @@ class LossRecovery
 
 	void undo();
 	bool settle();
-	bool react(bool marked)
+	bool react(bool marked, Time now)
 	{
-		return (marked || board_.lost()) && begin_reaction(marked);
+		return (marked || board_.lost()) && begin_reaction(marked, now);
 	}
 
-	bool begin_reaction(bool marked);
+	bool begin_reaction(bool marked, Time now);
 	bool is_new_congestion() const;
 
 	const TransportSettings &settings_;
 	Window &window_;
 	Scoreboard board_;
 	std::unique_ptr<LossDetection> detection_;
+	const RttEstimator &rtt_;
 	std::uint32_t high_ = 0;		    // next() when the reaction began
 	std::uint32_t una_at_timeout_ = UINT32_MAX; // una() at the last timeout
 	State state_ = State::Open;

@@ -83,6 +83,7 @@ export function policyVersion(different = {}, name = "pias") {
       last_mark_factor: 1,
       least_threshold: null,
       growth: 1,
+      parameters: null,
       urgent_first: true,
       shares: null,
       flow_queues: false,

@@ -60,6 +60,7 @@ const TEXTS = [
   ["list of size", [], "none"],
   ["list of number", null, "none"],
   ["list of text", ["s1:2", "s2:*"], "s1:2, s2:*"],
+  ["table", { gain: 2, target_us: 30 }, "gain = 2, target_us = 30"],
 ];
 
 test("valueText: each kind", () => {
@@ -83,6 +84,7 @@ const TYPED = [
   ["list of size", "20 KB, 100000,", ["20KB", 100_000]],
   ["list of text", "s1:2, 7", ["s1:2", "7"]],
   ["list of text", "none", []],
+  ["table", "gain = 2, target_us=x; cut", { gain: 2, target_us: "x", cut: "" }],
 ];
 
 test("parse: each kind; what is no value stays text", () => {

@@ -53,6 +53,10 @@ export function valueText(kind, value) {
   if (Array.isArray(value)) return value.map((item) => itemText(kind, item)).join(", ") || "none";
   if (typeof value === "string") return value;
   if (typeof value === "boolean") return value ? "yes" : "no";
+  if (typeof value === "object")
+    return Object.entries(value)
+      .map(([name, number]) => `${name} = ${number}`)
+      .join(", ");
   if (kind === "size") return bytes(value);
   if (kind === "duration") return time(value / 1000);
   return String(Number(value.toPrecision(PRECISION)));
@@ -72,9 +76,10 @@ function itemText(kind, item) {
  * goes to the server unchanged, because its refusal names the problem.
  * @param {FieldModel["kind"]} kind
  * @param {string} text
- * @returns {Entered | Entered[]}
+ * @returns {Entered | Entered[] | Record<string, Entered>}
  */
 export function parse(kind, text) {
+  if (kind === "table") return Object.fromEntries(parts(text).map(named));
   if (!kind.startsWith("list")) return parseOne(kind, text);
   if (kind === "list of size" && WORD.test(text.trim()) && text.trim() !== "none") return text.trim();
   const items = text.trim() === "none" ? [] : parts(text);
@@ -95,6 +100,16 @@ function parseOne(kind, text) {
 
 /** @type {(kind: FieldModel["kind"]) => FieldModel["kind"]} */
 const itemKind = (kind) => (kind === "list of size" ? "size" : "number");
+
+/**
+ * A name and its value, from "name = 1".
+ * @param {string} text
+ * @returns {[string, Entered]}
+ */
+function named(text) {
+  const [name, value = ""] = text.split("=", 2);
+  return [name.trim(), parseOne("number", value.trim())];
+}
 
 /** @param {string} text */
 const parts = (text) => text.split(/[,;]\s*/).filter(Boolean);
