@@ -21,6 +21,7 @@ class Need(StrEnum):
     CORE_MARKING = "a separate marking threshold for core links"
     SHORTEST_FIRST = "queues that serve the shortest remaining flow first"
     EXPLICIT_RATES = "explicit rates from the switches"
+    TELEMETRY = "telemetry of each hop in data packets"
 
 
 PREFIX = "sluice_"

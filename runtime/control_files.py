@@ -9,7 +9,7 @@ import os
 import re
 from pathlib import Path
 
-from sluice.policy.controls import CONTROLS, FROM_FILES, PREFIX, Control, Echo, Parameter
+from sluice.policy.controls import CONTROLS, FROM_FILES, PREFIX, Control, Echo, Need, Parameter
 from sluice.policy.errors import SluiceError
 from sluice.runtime.toml import is_file
 
@@ -82,6 +82,7 @@ def _control(path: Path, macros: dict[str, tuple[str, str]]) -> Control:
         file=str(path.resolve()),
         parameters=_parameters(path, *macros.get("SL_PARAMETERS", ("P", ""))),
         reads_marks=echo is not None,
+        needs=Need.TELEMETRY if macros.get("SL_TELEMETRY", ("", "0"))[1] == "1" else None,
     )
 
 

@@ -25,7 +25,8 @@ from sluice.runtime import control_files
 HERE = Path(__file__).parent
 CORE = HERE / "core"
 BUILD = HERE / "build"
-LAWS = HERE.parent / "dataplane" / "laws"
+_IN_A_WHEEL = HERE / "laws"
+LAWS = _IN_A_WHEEL if _IN_A_WHEEL.exists() else HERE.parent / "dataplane" / "laws"
 STUB = HERE / "_fabric.pyi"
 NAME = f"_fabric{sysconfig.get_config_var('EXT_SUFFIX')}"
 MODULE = HERE / NAME

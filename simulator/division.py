@@ -148,7 +148,10 @@ def gains_by_parts(scenario: Scenario, topology: Topology) -> bool:
 def _obstacle(scenario: Scenario) -> str:
     """What in the scenario needs both ends of a flow at the same moment."""
     policy, tcp = scenario.policy, scenario.simulator.tcp or TcpVariant()
-    if Need.EXPLICIT_RATES in policy.needs or policy.definition.control.name in ("datcp", "d3"):
+    if policy.needs & {Need.EXPLICIT_RATES, Need.TELEMETRY} or policy.definition.control.name in (
+        "datcp",
+        "d3",
+    ):
         return f'flows of scheme "{policy.scheme}" depend on their ports or receivers at every moment'
     if tcp.keep == "threshold":
         return '[simulator.tcp] keep = "threshold" passes connections from flow to flow'

@@ -196,6 +196,7 @@ def port_maker(policy: Policy, simulator: SimulatorSettings) -> MakePort:
             return settings, _fabric.Discipline()
         settings.buffer_bytes = policy.buffer
         settings.grants_rates = Need.EXPLICIT_RATES in policy.needs
+        settings.stamps = not of_host and Need.TELEMETRY in policy.needs
         if not policy.urgent_first:
             settings.drop_order = _fabric.DropOrder.arrival
         elif simulator.drop_by == "push-out":

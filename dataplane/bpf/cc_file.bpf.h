@@ -32,7 +32,7 @@ static void move_by_hooks(struct sock *sk, struct cc_sender *s);
 
 #include "cc_ops.bpf.h"
 
-_Static_assert(SL_STATE_BYTES <= SL_STATE_MAX, "SL_STATE has at most 128 bytes");
+_Static_assert(SL_STATE_BYTES <= SL_STATE_MAX, "SL_STATE has at most 512 bytes");
 _Static_assert(sizeof(struct sl_parameters) <= sizeof(((struct host_settings *)0)->parameters),
 	       "there are at most 16 parameters");
 
@@ -41,6 +41,7 @@ struct own_state {
 	__u64 cwnd_q16; /* the last answers */
 	__u64 pacing_bytes_per_s;
 	__u32 delivered_ce; /* running count at the last ACK */
+	__u32 round_end;    /* snd_nxt at the last ACK that began a round */
 	__u8 state[SL_STATE_BYTES + 1] __attribute__((aligned(8)));
 };
 
@@ -135,6 +136,7 @@ static __always_inline void begin_hooks(struct sock *sk)
 	if (own) {
 		own->cwnd_q16 = (__u64)tcp_sk(sk)->snd_cwnd * SL_Q16_ONE;
 		own->delivered_ce = tcp_sk(sk)->delivered_ce;
+		own->round_end = tcp_sk(sk)->snd_nxt;
 	}
 	sl_seen = sender_of(sk, own, &parameters);
 #ifdef SL_ON_START
@@ -210,12 +212,15 @@ static __always_inline void move_by_hooks(struct sock *sk, struct cc_sender *bef
 			.acked = tp->delivered - before->delivered,
 			.marked = CC_READS_MARKS ? tp->delivered_ce - own->delivered_ce : 0,
 			.limited = BPF_CORE_READ_BITFIELD(tp, is_cwnd_limited),
+			.round = (__s32)(tp->snd_una - own->round_end) > 0,
 		};
 
 		sl_seen = sender_of(sk, own, &parameters);
 		call_hooks(&sl_seen, before->state, state, &ack);
 		keep_answers(own, &sl_seen);
 		own->delivered_ce = tp->delivered_ce;
+		if (ack.round)
+			own->round_end = tp->snd_nxt;
 		tp->snd_cwnd = own->cwnd_q16 >= SL_Q16_ONE ? own->cwnd_q16 / SL_Q16_ONE : 1;
 		if (tp->snd_cwnd > tp->snd_cwnd_clamp)
 			tp->snd_cwnd = tp->snd_cwnd_clamp;

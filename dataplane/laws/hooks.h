@@ -5,8 +5,9 @@
  *
  *   SL_CONTROL        its name: at most 8 small letters, digits and underscores
  *   SL_PARAMETERS(P)  P(name, default, "help") for each number that a scenario can set; 32 bits, at most 16
- *   SL_STATE          the type of what it keeps for a connection: at most 128 bytes, zero at the start
+ *   SL_STATE          the type of what it keeps for a connection: at most 512 bytes, zero at the start
  *   SL_ECHO           what the receiver echoes, SL_ECHO_EXACT unless it says another
+ *   SL_TELEMETRY      1 if it reads what each hop says of itself; only the simulator has that
  *
  * then includes this header, then defines its hooks, and names each in a macro:
  *
@@ -36,7 +37,8 @@
 #define SL_ECHO_EXACT 2	   /* the mark of each packet (RFC 8257) */
 
 #define SL_PARAMETERS_MAX 16
-#define SL_STATE_MAX 128 /* bytes */
+#define SL_STATE_MAX 512 /* bytes */
+#define SL_HOPS_MAX 8
 
 #ifdef SL_STATE
 #define SL_HAS_STATE
@@ -57,12 +59,23 @@ struct sl_parameters {
 #endif
 };
 
+/* What the port of a switch said when it began to send a packet. */
+struct sl_hop {
+	sl_u64 at_ns;
+	sl_u64 sent_bytes;  /* by the port, since the beginning, with this packet */
+	sl_u64 queue_bytes; /* what waits behind this packet */
+	sl_u64 bytes_per_s; /* the link's rate */
+};
+
 /* An ACK. */
 struct sl_ack {
-	sl_u64 rtt_ns;	/* of the newest packet that it reports */
-	sl_u32 acked;	/* packets that it reports for the first time */
-	sl_u32 marked;	/* of these, those that were marked */
-	sl_u32 limited; /* 1: only the window kept the sender from sending more */
+	sl_u64 rtt_ns;		  /* of the newest packet that it reports */
+	sl_u32 acked;		  /* packets that it reports for the first time */
+	sl_u32 marked;		  /* of these, those that were marked */
+	sl_u32 limited;		  /* 1: only the window kept the sender from sending more */
+	sl_u32 round;		  /* 1: of the first packet that left after the last ACK with 1 */
+	sl_u32 hops;		  /* with SL_TELEMETRY: the length of `hop`, at most SL_HOPS_MAX */
+	const struct sl_hop *hop; /* from the sender to the receiver, as the newest packet met them */
 };
 
 #define SL_Q16_ONE (1ULL << 16)
@@ -70,9 +83,10 @@ struct sl_ack {
 
 /* What a hook knows of its connection. */
 struct sl_sender {
-	sl_u64 now_ns;		/* from a monotonic clock */
-	sl_u64 smoothed_rtt_ns; /* 0 before the first sample */
-	sl_u64 least_rtt_ns;	/* the same */
+	sl_u64 now_ns;		 /* from a monotonic clock */
+	sl_u64 smoothed_rtt_ns;	 /* 0 before the first sample */
+	sl_u64 least_rtt_ns;	 /* the same */
+	sl_u64 link_bytes_per_s; /* the rate of the host's own link; 0: unknown */
 	sl_u32 mss_bytes;
 
 	/* Its answers. */
@@ -90,6 +104,7 @@ struct sl_hooks {
 	sl_u32 parameters;
 	sl_u32 state_bytes;
 	sl_u32 echo;
+	sl_u32 telemetry;
 	void (*on_window)(struct sl_sender *s);
 	void (*on_start)(struct sl_sender *s);
 	void (*on_ack)(struct sl_sender *s, const struct sl_ack *ack);

@@ -44,7 +44,7 @@ static void sl_table_on_timeout(struct sl_sender *sl_seen)
 }
 #endif
 
-SL_STATIC_ASSERT(SL_STATE_BYTES <= SL_STATE_MAX, "SL_STATE has at most 128 bytes");
+SL_STATIC_ASSERT(SL_STATE_BYTES <= SL_STATE_MAX, "SL_STATE has at most 512 bytes");
 
 extern const struct sl_hooks sl_hooks;
 
@@ -55,6 +55,9 @@ const struct sl_hooks sl_hooks = {
 #endif
 	.state_bytes = SL_STATE_BYTES,
 	.echo = SL_ECHO,
+#ifdef SL_TELEMETRY
+	.telemetry = SL_TELEMETRY,
+#endif
 #ifdef SL_ON_WINDOW
 	.on_window = sl_table_on_window,
 #endif

@@ -207,6 +207,59 @@ def test_state_belongs_to_the_connection_and_marks_are_counted(compiled: Compile
     )  # ns since the start
 
 
+HOPS = """\
+#define SL_CONTROL hops
+#define SL_TELEMETRY 1
+#define SL_STATE struct seen
+#include "hooks.h"
+
+struct seen {
+	struct sl_hop last;
+	sl_u64 hops, rounds;
+};
+static void window(struct sl_sender *s)
+{
+	const struct seen *own = s->own;
+
+	s->window->urgency_q16 = (sl_u32)own->last.sent_bytes;
+	s->window->precedence_q16 = (sl_u32)own->last.queue_bytes;
+	s->window->penalty_q20 = (sl_u32)(own->hops << 16 | own->rounds);
+	s->window->rate_bytes_per_s = own->last.bytes_per_s;
+}
+static void ack(struct sl_sender *s, const struct sl_ack *a)
+{
+	s->own->hops = a->hops;
+	s->own->rounds += a->round;
+	s->own->last = a->hop[a->hops - 1];
+	s->cwnd_q16 = 120 * SL_Q16_ONE;
+}
+#define SL_ON_WINDOW window
+#define SL_ON_ACK ack
+"""
+
+
+def test_telemetry_is_what_each_port_of_a_switch_says(compiled: Compile) -> None:
+    """A window of 120 packets on a path that holds 84: the rest waits at the last of the path's two ports."""
+    settings = compiled(HOPS)
+    links = [
+        kit.Link(100 * kit.GBIT, TRIP // 6),
+        *[kit.Link(r, TRIP // 6, more={"stamps": True}) for r in (40 * kit.GBIT, RATE)],
+    ]
+    net = kit.chain(links, settings)
+    forever(net, 0, 1)
+    net.run(20 * MS)
+    seen = {name: int(column[0]) for name, column in net.fabric.senders().items()}
+    port = net.port(net.towards[1])
+    assert seen["rate_bytes_per_s"] == RATE // 8
+    assert seen["penalty_q20"] >> 16 == 2
+    assert seen["precedence_q16"] == pytest.approx(port.waiting_bytes, abs=2 * FRAME)
+    assert port.waiting_bytes > 25 * FRAME
+    assert 0 < port.bytes - seen["urgency_q16"] < 400 * FRAME
+    assert seen["urgency_q16"] % FRAME == 0
+    trips = 20 * MS / (seen["rtt_us"] * US)
+    assert (seen["penalty_q20"] & 0xFFFF) == pytest.approx(trips, rel=0.15)
+
+
 def test_a_wrong_file_is_named_with_the_compilers_words(compiled: Compile, tmp_path: Path) -> None:
     with pytest.raises(SluiceError, match=r"control .*control\.h does not compile:(.|\n)*nonsense") as error:
         compiled(OWN.replace("s->pacing_bytes_per_s", "s->nonsense"))

@@ -5,6 +5,7 @@
 
 #include "packet/host_queue.hpp"
 #include "packet/rate_request.hpp"
+#include "packet/telemetry.hpp"
 
 namespace sluice
 {
@@ -21,6 +22,7 @@ struct CarriedFlow {
 	bool reported = false;		     // the flow's result has been written
 	RateRequest *rate_request = nullptr; // set by a connection that is paced by granted rates
 	HostQueue *host_queue = nullptr;     // set by a connection that has small queues
+	Telemetry *telemetry = nullptr;	     // set by a connection that reads what its hops say
 };
 
 } // namespace sluice

@@ -96,6 +96,8 @@ void Port::send_next(Time now)
 	if (kind.counts_queues)
 		count_sent(*packet);
 	tell_host(*packet);
+	if (kind.stamps && packet->kind == PacketKind::Data && packet->flow->telemetry)
+		stamp(*packet, now);
 	busy_until_ = std::max(busy_until_, now - kind.burst) + kind.rate.time_of(packet->frame_bytes);
 	Time arrives_at = (kind.burst ? now : busy_until_) + kind.delay;
 
@@ -109,6 +111,16 @@ void Port::tell_host(const Packet &packet) const
 {
 	if (tells(packet))
 		packet.flow->host_queue->remove(packet.number);
+}
+
+void Port::stamp(const Packet &packet, Time now) const
+{
+	packet.flow->telemetry->add(packet.number, {
+							   .at_ns = static_cast<sl_u64>(now / NANOSECOND),
+							   .sent_bytes = sent_bytes_,
+							   .queue_bytes = backlog_bytes_,
+							   .bytes_per_s = kind_->settings.bps / 8,
+						   });
 }
 
 // The packet no longer waits.

@@ -244,6 +244,7 @@ class alignas(64) Port : public Event
 	void grant_rate(const Packet &packet);
 	void send_next(Time now);
 	void tell_host(const Packet &packet) const;
+	void stamp(const Packet &packet, Time now) const;
 	void take_off(const Packet &packet);
 	bool has_arrival() const;
 	void after_emulated_arrival();

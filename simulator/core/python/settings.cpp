@@ -123,7 +123,8 @@ void bind_port(nb::module_ &m)
 				.def_rw("count_tags", &P::count_tags)
 				.def_rw("count_queues", &P::count_queues)
 				.def_rw("grants_rates", &P::grants_rates)
-				.def_rw("tells_hosts", &P::tells_hosts);
+				.def_rw("tells_hosts", &P::tells_hosts)
+				.def_rw("stamps", &P::stamps);
 
 	bind_field<&P::marking, &sl_vq_settings::mark_bytes>(settings, "mark_bytes");
 	bind_field<&P::marking, &sl_vq_settings::mark_max_bytes>(settings, "mark_max_bytes");

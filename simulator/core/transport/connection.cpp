@@ -14,17 +14,6 @@ namespace sluice
 namespace
 {
 
-// As the hooks of a control's file see it.
-sl_ack ack_of(std::uint32_t newly, bool marked, Time rtt, bool limited)
-{
-	return {
-		.rtt_ns = static_cast<sl_u64>(rtt / NANOSECOND),
-		.acked = newly,
-		.marked = marked ? newly : 0,
-		.limited = limited,
-	};
-}
-
 // An endless flow has more packets than it can send.
 std::uint32_t total_packets(const FlowSpec &spec, std::uint32_t payload_bytes)
 {
@@ -36,10 +25,14 @@ std::uint32_t total_packets(const FlowSpec &spec, std::uint32_t payload_bytes)
 Connection::Connection(World &world, const TransportSettings &settings, Flow &flow, Port &port)
     : world_(world), settings_(settings), flow_(flow), port_(port),
       total_(total_packets(flow.spec, settings.segment.payload_bytes)),
-      window_(settings, make_congestion_control(settings, flow.spec)), timeout_(settings.timeout),
+      window_(settings, make_congestion_control(settings, flow.spec, port.bps())), timeout_(settings.timeout),
       recovery_(settings, window_, rtt_), pacing_(make_pacing(world.timers, settings, flow)),
       timer_(world.timers, EventKind::Retransmission, flow)
 {
+	if (settings.control != Control::file || !settings.file->hooks().telemetry)
+		return;
+	telemetry_ = std::make_unique<Telemetry>();
+	flow.telemetry = telemetry_.get();
 }
 
 std::uint64_t Connection::acked_bytes() const
@@ -91,6 +84,7 @@ void Connection::on_ack(const Packet &ack)
 		return;
 	Time now = world_.now(), rtt = now - ack.sent_at;
 	bool may_grow = pacing_->lets_grow(*this, !window_is_open());
+	std::uint32_t una_before = board().una();
 	Delivery delivery = recovery_.deliver(ack);
 	Progress progress = {board().una(), board().next(), now};
 
@@ -103,7 +97,7 @@ void Connection::on_ack(const Packet &ack)
 
 	announces_reduction_ |= outcome.cut_for_marks;
 	if (window_.is_owned())
-		window_.follow(ack_of(delivery.newly, ack.ce, rtt, may_grow), rtt_, now);
+		follow(ack, delivery.newly, una_before, may_grow);
 	else if (recovery_.is_reducing())
 		window_.reduce(board().in_flight(), delivery.newly);
 	else if (delivery.advances && !outcome.reached_target)
@@ -119,6 +113,33 @@ void Connection::on_ack(const Packet &ack)
 	spares_lost_ = outcome.spares_lost;
 	release();
 	spares_lost_ = false;
+}
+
+// A window that its control owns.
+void Connection::follow(const Packet &ack, std::uint32_t newly, std::uint32_t una_before, bool limited)
+{
+	sl_ack seen = {
+		.rtt_ns = static_cast<sl_u64>((now() - ack.sent_at) / NANOSECOND),
+		.acked = newly,
+		.marked = ack.ce ? newly : 0,
+		.limited = limited,
+		.round = board().una() > round_end_,
+		.hops = 0,
+		.hop = nullptr,
+	};
+
+	if (seen.round)
+		round_end_ = board().next();
+	if (telemetry_) {
+		const Hops &hops = telemetry_->of(ack.number);
+
+		seen.hops = hops.count;
+		seen.hop = hops.of.data();
+	}
+	if (newly)
+		window_.follow(seen, rtt_, now());
+	if (telemetry_)
+		telemetry_->forget(una_before, board().una(), ack.number);
 }
 
 void Connection::grow(std::uint32_t newly, bool marked, bool may_grow)
@@ -246,6 +267,8 @@ void Connection::transmit(Packet *packet)
 	packet->sent_at = now();
 	packet->path = flow_.path_hash();
 	flow_.packets_under_way++;
+	if (telemetry_ && packet->kind == PacketKind::Data)
+		telemetry_->begin(packet->number);
 	if (port_.tells(*packet))
 		flow_.host_queue->add(packet->number);
 	world_.totals.sent++;

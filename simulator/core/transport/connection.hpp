@@ -16,6 +16,7 @@
 #include "event/time.hpp"
 #include "event/timer.hpp"
 #include "packet/packet.hpp"
+#include "packet/telemetry.hpp"
 #include "port/port.hpp"
 #include "transport/flow_spec.hpp"
 #include "transport/pacing/pacing.hpp"
@@ -185,6 +186,7 @@ class Connection
 	void release();
 	void sample_round_trip(Time rtt);
 	void grow(std::uint32_t newly, bool marked, bool may_grow);
+	void follow(const Packet &ack, std::uint32_t newly, std::uint32_t una_before, bool limited);
 	void end_window(const Progress &progress);
 	void send(std::uint32_t number, bool again);
 	void send_syn();
@@ -222,6 +224,8 @@ class Connection
 	TimeoutPolicy timeout_;
 	LossRecovery recovery_;
 	std::unique_ptr<Pacing> pacing_;
+	std::unique_ptr<Telemetry> telemetry_; // only for a control that reads it
+	std::uint32_t round_end_ = 0;	       // of a window that its control owns
 	Timer timer_;
 };
 

@@ -37,7 +37,8 @@ TransportSettings with_timeout_policy(const TransportSettings &settings)
 	return made;
 }
 
-std::unique_ptr<CongestionControl> make_congestion_control(const TransportSettings &settings, const FlowSpec &flow)
+std::unique_ptr<CongestionControl> make_congestion_control(const TransportSettings &settings, const FlowSpec &flow,
+							   std::uint64_t link_bps)
 {
 	switch (settings.control) {
 #define SLUICE_CASE(name)                                                                                            \
@@ -54,7 +55,7 @@ std::unique_ptr<CongestionControl> make_congestion_control(const TransportSettin
 	case Control::d3:
 		return std::make_unique<Reno>();
 	case Control::file:
-		return std::make_unique<FromFile>(*settings.file, settings.window.largest);
+		return std::make_unique<FromFile>(*settings.file, settings.window.largest, link_bps);
 	}
 	throw std::invalid_argument("TransportSettings.control: no such congestion control");
 }

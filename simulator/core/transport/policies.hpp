@@ -3,6 +3,7 @@
 // which control a connection has.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 
 #include "event/timer.hpp"
@@ -19,7 +20,8 @@ class Flow;
 // The same settings with the timeout policy that goes with the control and the recovery.
 TransportSettings with_timeout_policy(const TransportSettings &settings);
 
-std::unique_ptr<CongestionControl> make_congestion_control(const TransportSettings &settings, const FlowSpec &flow);
+std::unique_ptr<CongestionControl> make_congestion_control(const TransportSettings &settings, const FlowSpec &flow,
+							   std::uint64_t link_bps);
 
 std::unique_ptr<Pacing> make_pacing(TimerEvents &timers, const TransportSettings &settings, Flow &flow);
 

@@ -115,5 +115,7 @@ def test_a_control_for_the_kernel_is_one_short_program() -> None:
     """A law of the window's record needs ten lines at most, and its name only once."""
     for control in controls.ours():
         program = (build.SOURCES / f"cc_{control.name}.bpf.c").read_text()
-        assert f"#define CC {control.name}\n" in program
+        macro = "SL_CONTROL" if control.of_window else "CC"
+        assert f"#define {macro} {control.name}\n" in program
         assert not control.of_window or len(program.splitlines()) <= 10
+        assert ("#define CC_EXACT_ECHO 0" in program) == (control.echo is controls.Echo.STANDARD)

@@ -19,8 +19,10 @@ namespace sluice
 class FromFile final : public CongestionControl
 {
       public:
-	FromFile(const ControlFile &file, std::uint32_t largest_window) : file_(file), largest_(largest_window)
+	FromFile(const ControlFile &file, std::uint32_t largest_window, std::uint64_t link_bps)
+	    : file_(file), largest_(largest_window)
 	{
+		sender_.link_bytes_per_s = link_bps / 8;
 		sender_.own = state_.data();
 		sender_.parameters = file.parameters();
 	}
