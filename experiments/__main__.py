@@ -47,6 +47,7 @@ EXPERIMENTS: Mapping[str, str] = {
     "sluice_deadlines": "papers.sluice.deadlines",
     "sluice_shift": "papers.sluice.shift",
     "sluice_conditions": "papers.sluice.conditions",
+    "peers": "peers.compare",
     "agreement": "checks.agreement",
     "itself": "checks.itself",
     "ns2_check": "checks.ns2",

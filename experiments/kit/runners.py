@@ -26,6 +26,7 @@ from sluice.policy.fabrics import SIMULATOR
 from sluice.runs.fabrics import runner
 from sluice.runs.files import read_document, resolve, scenario_with, setting
 from sluice.runs.simulator_run import run_on_simulator
+from sluice.runtime import plugins
 from sluice.simulator import build
 from sluice.sweep import run_points
 from sluice.sweep.points import Point, is_finished, points
@@ -167,6 +168,7 @@ def _simulate(document: dict[str, Any], out: Path) -> str | None:
     process.
     """
     try:
+        plugins.load()  # those of this process, which starts the worker
         run_on_simulator(resolve(document), out)
     except SluiceError as error:
         return str(error)

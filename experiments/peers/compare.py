@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Swift and HPCC beside DCTCP, PIAS, pFabric and sluice on one fabric: slowdown by flow size.
+
+All schemes have the same flows. In the first table each has the rules of its own paper: buffer, ACKs, timeouts, and
+whether the packets of a flow take several paths. In the second one, all have the same: one path for a flow, an ACK for
+each packet, and the same buffer and timeouts. Swift and HPCC are the files beside this one, loaded as plugins.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from experiments.kit.draw import Line, grid, legend_below, log_scale
+from experiments.kit.experiment import Claim, Experiment, Given, markdown_table, some_of
+from experiments.kit.flows import read_flow_columns
+from experiments.kit.runners import Planned, ShortRuns, axes
+from experiments.kit.runs import Results, Runs, all_finished, median_at_most
+from sluice.policy.units import format_bytes
+from sluice.runs.files import read_document
+from sluice.runtime import plugins
+
+HERE = Path(__file__).parent
+SCENARIO = HERE / "fabric.toml"
+FILES = ("swift", "hpcc")
+LINES = {
+    "dctcp": Line("DCTCP", "#4477aa"),
+    "swift": Line("Swift", "#aa3377"),
+    "hpcc": Line("HPCC", "#228833"),
+    "pias": Line("PIAS", "#ccbb44"),
+    "pfabric": Line("pFabric (knows sizes)", "0.45", "--"),
+    "sluice": Line("sluice", "#ee6677", width=2.5),
+}
+WORKLOADS = ("web-search", "facebook-hadoop", "data-mining")
+RULES = ("own", "equal")
+EQUAL = {
+    "transport": {"connections": "persistent", "initial_window": 70, "max_window": 239, "rto_min": "20ms"},
+    "simulator": {"multipath": "per-flow", "packets_per_ack": 1},
+}
+EQUAL_BUFFER = "1950KB"
+BINS = 10
+"""Intervals of flow size, with equal numbers of flows."""
+PERCENTILES = (50, 95, 99)
+MEAN, TAIL = "slowdown_all_mean", "slowdown_all_p99"
+
+
+def document_of(workload: str, rules: str) -> dict[str, Any]:
+    """Return the scenario of one group."""
+    document = read_document(SCENARIO)
+    document["workload"] |= {"sizes": workload}
+    if rules == "equal":
+        for name in LINES:
+            own = document["sweep"]["scheme"][name]
+            document["sweep"]["scheme"][name] = {
+                **{key: value for key, value in own.items() if key not in EQUAL},
+                "buffer": EQUAL_BUFFER,
+                **EQUAL,
+            }
+    return document
+
+
+def plan(given: Given) -> Mapping[str, Planned]:
+    for name in FILES:
+        plugins.use(HERE / f"{name}.h")
+    return {
+        f"{workload}, {rules} rules": Planned(
+            given.out / f"{workload}-{rules}", axes(given, document_of(workload, rules), schemes=list(LINES))
+        )
+        for workload in given["workloads"]
+        for rules in given["rules"]
+    }
+
+
+def columns(bundle: Path) -> dict[str, float]:
+    """Percentiles of the slowdown in each interval of size, and the median size there. Unfinished flows are worst."""
+    flows = read_flow_columns(bundle)
+    slowdown = np.where(np.isnan(flows.slowdown), np.inf, flows.slowdown)
+    order = np.argsort(flows.bytes, kind="stable")
+    found = {}
+    for i, part in enumerate(np.array_split(order, BINS)):
+        found[f"size {i}"] = float(np.median(flows.bytes[part]))
+        for percent in PERCENTILES:
+            found[f"p{percent} {i}"] = float(np.percentile(slowdown[part], percent, method="inverted_cdf"))
+    return found
+
+
+def claims(results: Results) -> list[Claim]:
+    """Sluice needs no sizes and no telemetry, and no mean slowdown of the others is lower."""
+    verdict = []
+    for name, runs in results.groups.items():
+        verdict.append(all_finished(runs, f"{name}: unfinished flows"))
+        for load in runs.loads:
+            for other in LINES:
+                if other != "sluice":
+                    ratios = [
+                        ours / theirs
+                        for ours, theirs in zip(
+                            runs.values(MEAN, "sluice", load), runs.values(MEAN, other, load), strict=True
+                        )
+                    ]
+                    limit = 1.1 if other == "pfabric" else 1.0
+                    what = f"{name}, load {load:g}: mean slowdown, sluice over {other}"
+                    why = "pFabric knows the size of every flow" if other == "pfabric" else ""
+                    verdict.append(median_at_most(what, ratios, limit, why))
+    return verdict
+
+
+def table(results: Results) -> str:
+    """Return a table for each group and load: percentiles of the slowdown by flow size."""
+    blocks = []
+    for name, runs in results.groups.items():
+        for load in runs.loads:
+            blocks += [
+                f"{name}, load {load:g}: p50 / p95 / p99 of the slowdown, by the median size of a tenth of the flows",
+                "",
+            ]
+            sizes = [format_bytes(round(runs.median(f"size {i}", "sluice", load))) for i in range(BINS)]
+            rows = [
+                (
+                    line.title,
+                    f"{runs.median(MEAN, scheme, load):.2f}",
+                    *(_cell(runs, scheme, load, i) for i in range(BINS)),
+                )
+                for scheme, line in LINES.items()
+            ]
+            blocks += [markdown_table(("scheme", "mean", *sizes), rows, "---:"), ""]
+    return "\n".join(blocks)
+
+
+def _cell(runs: Runs, scheme: str, load: float, place: int) -> str:
+    values = (runs.median(f"p{percent} {place}", scheme, load) for percent in PERCENTILES)
+    return " / ".join(f"{value:.3g}" for value in values)
+
+
+def draw(results: Results) -> Figure:
+    """A panel for each group, at its highest load: p99 of the slowdown against size, with the range of the seeds."""
+    figure, [panels] = grid(1, len(results.groups), width=3.6, height=3.3, sharey=True)
+    for panel, (name, runs) in zip(panels, results.groups.items(), strict=True):
+        load = max(runs.loads)
+        for marker, (scheme, line) in zip("osD^vP", LINES.items(), strict=True):
+            sizes = [runs.median(f"size {i}", scheme, load) / 1e3 for i in range(BINS)]
+            values = [runs.values(f"p99 {i}", scheme, load) for i in range(BINS)]
+            panel.fill_between(
+                sizes, *([end(v) for v in values] for end in (min, max)), color=line.colour, alpha=0.2, lw=0
+            )
+            panel.plot(
+                sizes,
+                [sorted(v)[len(v) // 2] for v in values],
+                line.style,
+                color=line.colour,
+                lw=line.width,
+                marker=marker,
+                ms=4,
+                label=line.title,
+            )
+        panel.set(xscale="log", xlabel="flow size (KB)")
+        panel.set_title(f"{name}, load {load:g}", fontsize="medium")
+        log_scale(panel)
+    panels[0].set_ylabel("p99 slowdown")
+    legend_below(figure, panels[0])
+    return figure
+
+
+EXPERIMENT = Experiment(
+    name="peers",
+    claim="Without sizes and telemetry, sluice has the lowest mean slowdown beside Swift, HPCC, PIAS and DCTCP.",
+    figure="",
+    minutes=240,
+    runner=ShortRuns(plan, columns=columns),
+    seeds=(1, 2, 3),
+    loads=(0.5, 0.8),
+    flows=20_000,
+    options=(
+        some_of("--workloads", WORKLOADS, "default: %(default)s"),
+        some_of("--rules", RULES, "default: %(default)s"),
+    ),
+    quick={"seeds": (1,), "loads": (0.8,), "flows": 3000, "workloads": ["web-search"], "rules": ["own"]},
+    claims=claims,
+    numbers=lambda results: {
+        name: {
+            scheme: {f"{load:g}": runs.median(MEAN, scheme, load) for load in runs.loads} for scheme in LINES
+        }
+        for name, runs in results.groups.items()
+    },
+    table=table,
+    draw=draw,
+)
