@@ -169,6 +169,7 @@ class Traffic:
 
     def _start(self, sequence: int) -> None:
         flow, transport = self._schedule.flows[sequence], self.transport
+        control = flow.congestion_control or transport.congestion_control
         lag_us = (time.monotonic_ns() - self._due_ns(flow.start_s)) / 1000
         self.statistics.start_lag_max_us = max(self.statistics.start_lag_max_us, lag_us)
         if not flow.endless:
@@ -178,7 +179,7 @@ class Traffic:
             RESTARTED,
             started_at=time.time(),
             scheme=transport.scheme,
-            congestion_control=transport.congestion_control or "default",
+            congestion_control=control or "default",
         )
         if self._journal.is_long:
             self._checkpoint(before=sequence)
@@ -187,7 +188,7 @@ class Traffic:
         active = ActiveFlow(sequence, flow, initial, self._on_done, ends_ns)
         self._active[sequence] = active
         self.statistics.started += 1
-        self._sender.start(active, self._schedule.addresses[flow.dst], transport.congestion_control)
+        self._sender.start(active, self._schedule.addresses[flow.dst], control)
 
     def _on_done(self, active: ActiveFlow, record: FlowRecord, timeouts: int) -> None:
         self._keep(record)

@@ -106,6 +106,11 @@ def known() -> tuple[Control, ...]:
     return (*CONTROLS, *FROM_FILES.values())
 
 
+def selectable() -> dict[str, Control]:
+    """Name → control, of those that a part of a workload may have: they need nothing from the fabric."""
+    return {control.name: control for control in known() if control.needs is None}
+
+
 def ours() -> tuple[Control, ...]:
     """The controls of the tree that this project loads into the kernel."""
     return tuple(control for control in CONTROLS if control.is_ours)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 
+from sluice.policy import controls
 from sluice.policy.controls import Need
 from sluice.policy.network.graph import Port, Topology
 from sluice.policy.units import FRAME_BYTES, NS_PER_S
@@ -148,10 +149,9 @@ def gains_by_parts(scenario: Scenario, topology: Topology) -> bool:
 def _obstacle(scenario: Scenario) -> str:
     """What in the scenario needs both ends of a flow at the same moment."""
     policy, tcp = scenario.policy, scenario.simulator.tcp or TcpVariant()
-    if policy.needs & {Need.EXPLICIT_RATES, Need.TELEMETRY} or policy.definition.control.name in (
-        "datcp",
-        "d3",
-    ):
+    if "datcp" in scenario.workload.controls:
+        return 'flows with control = "datcp" depend on their receivers at every moment'
+    if policy.needs & {Need.EXPLICIT_RATES, Need.TELEMETRY} or policy.definition.control is controls.DATCP:
         return f'flows of scheme "{policy.scheme}" depend on their ports or receivers at every moment'
     if tcp.keep == "threshold":
         return '[simulator.tcp] keep = "threshold" passes connections from flow to flow'

@@ -2,7 +2,7 @@
 """The flows of a scenario: as columns for the C++ core, their schedule until they have ended, and without end."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import fields, replace
 from itertools import count
 
@@ -11,13 +11,16 @@ import numpy.typing as npt
 
 from sluice.policy.network.graph import Topology
 from sluice.policy.units import PS_PER_S, PS_PER_US
-from sluice.policy.workload.flows import FlowBatch
+from sluice.policy.workload.flows import NO_COLUMNS, FlowBatch
 from sluice.policy.workload.scenario import Scenario, scheduled_batches
 from sluice.simulator.taps import Columns
 
 
-def fabric_columns(batch: FlowBatch) -> Columns:
-    """A batch as `Fabric.add_flows` takes it: whole picoseconds, 0 for missing values."""
+def fabric_columns(batch: FlowBatch, transports: Mapping[str, int]) -> Columns:
+    """A batch as `Fabric.add_flows` takes it: whole picoseconds, 0 for missing values.
+
+    `transports`: the number of the settings of each congestion control, 0 for the empty name.
+    """
     start_ps = np.rint(batch.start_s * PS_PER_S).astype(np.int64)
     elapsed_ps = _or_zero(batch.elapsed_us * PS_PER_US)
     deadline_ps = np.where(np.isnan(batch.deadline_us), 0, start_ps + _or_zero(batch.deadline_us * PS_PER_US))
@@ -35,6 +38,9 @@ def fabric_columns(batch: FlowBatch) -> Columns:
         "on_quench": batch.quench.astype(np.uint8),
         "importance_milli": _or_zero(batch.importance * 1000).astype(np.uint32),
         "importance_share_milli": _or_zero(batch.importance_share * 1000).astype(np.uint32),
+        "transport": np.asarray(
+            [transports[name] for name in batch.controls] or np.zeros(len(batch)), np.uint8
+        ),
     }
 
 
@@ -42,7 +48,7 @@ def _or_zero(values: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
     return np.rint(np.nan_to_num(values)).astype(np.int64)
 
 
-COLUMNS = tuple(f.name for f in fields(FlowBatch) if f.name not in ("first", "labels"))
+COLUMNS = tuple(f.name for f in fields(FlowBatch) if f.name not in NO_COLUMNS)
 
 
 class Ledger:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the simulator refuses. It needs no compiled core, so a run can be refused before anything is compiled."""
 
+from sluice.policy import controls
 from sluice.policy.controls import Need
 from sluice.policy.errors import FieldError
 from sluice.policy.schema.desired import Policy
@@ -20,12 +21,13 @@ def check_scenario(scenario: Scenario) -> None:
 def check_paths(scenario: Scenario, policy: Policy) -> None:
     """Raise FieldError if the scenario's settings exclude the policy: it reserves rates along one path, and flows take
     several; or its control paces packets, and hosts have the kernel's queues."""
-    control = policy.definition.control
-    if control.file and not control.of_window and scenario.simulator.uplink == "kernel":
-        raise FieldError(
-            "simulator.uplink",
-            f'must not be "kernel" with scheme {policy.scheme}, whose control says when packets leave',
-        )
+    others = (controls.selectable()[name] for name in sorted(scenario.workload.controls))
+    for control in (policy.definition.control, *others):
+        if control.file and not control.of_window and scenario.simulator.uplink == "kernel":
+            raise FieldError(
+                "simulator.uplink",
+                f'must not be "kernel" with congestion control {control.name}, which says itself when packets leave',
+            )
     if Need.EXPLICIT_RATES in policy.needs and scenario.simulator.multipath in SPRAYS:
         raise FieldError(
             "simulator.multipath",

@@ -19,7 +19,7 @@ from sluice.policy.workload.scenario import Scenario
 from sluice.simulator import _fabric
 from sluice.simulator.flows import Ledger, fabric_columns
 from sluice.simulator.limits import check_paths
-from sluice.simulator.network import make_fabric, on_link, port_maker, transport_settings
+from sluice.simulator.network import add_controls, make_fabric, on_link, port_maker, transport_settings
 from sluice.simulator.taps import Columns
 
 Counters = npt.NDArray[np.int64]
@@ -34,6 +34,9 @@ class LiveFabric:
         self._ledger = Ledger()
         self._adopt(scenario.policy)
         self._fabric, self._layout = make_fabric(scenario, topology, self._counting_port)
+        self._transports = add_controls(self._fabric, scenario)
+        self._controls: dict[int, str] = {}
+        """Of the flows that have not ended and have a congestion control of their own, by flow number."""
         self._queue_at_hosts(scenario.policy)
 
     # ── Time ────────────────────────────────────────────────────────────────────────────────────
@@ -52,10 +55,11 @@ class LiveFabric:
         """Add flows. Their numbers and starts must not decrease. A flow that should have started by now
         starts now."""
         for batch in batches:
-            columns = fabric_columns(batch)
+            columns = fabric_columns(batch, self._transports)
             columns["start_ps"] = np.maximum(columns["start_ps"], self.now_ps)
             self._fabric.add_flows(**columns)
             self._ledger.add(batch)
+            self._controls.update(enumerate(batch.controls, start=batch.first))
 
     def ended(self) -> Columns:
         """Return the flows that have ended since the last call, as `Taps.flows` describes them."""
@@ -76,7 +80,8 @@ class LiveFabric:
 
     def _joined(self, results: Columns) -> Columns:
         numbers = results.pop("id")
-        return {"number": numbers, **results, **self._ledger.take(numbers)}
+        own = np.asarray([self._controls.pop(number, "") for number in numbers.tolist()])
+        return {"number": numbers, "control": own, **results, **self._ledger.take(numbers)}
 
     # ── Counters ────────────────────────────────────────────────────────────────────────────────
 

@@ -3,7 +3,8 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
-from sluice.policy.controls import Need
+from sluice.policy import controls
+from sluice.policy.controls import Control, Need
 from sluice.policy.network.graph import Port, Topology, ingress_groups
 from sluice.policy.schema.desired import Policy
 from sluice.policy.schemes import Marking, QueueRule
@@ -114,15 +115,27 @@ NO_WINDOW_BOUND = 10_000
 """Packets: more than any path and buffer here hold."""
 
 
-def transport_settings(scenario: Scenario, policy: Policy) -> _fabric.TransportSettings:
-    """The settings of flows that start under this policy."""
+def add_controls(fabric: _fabric.Fabric, scenario: Scenario) -> dict[str, int]:
+    """Add settings for each congestion control that parts of the workload have. Returns their numbers, by name."""
+    numbers = {"": 0}
+    for name in sorted(scenario.workload.controls):
+        settings = transport_settings(scenario, scenario.policy, controls.selectable()[name])
+        numbers[name] = fabric.add_transport(settings)
+    return numbers
+
+
+def transport_settings(
+    scenario: Scenario, policy: Policy, other: Control | None = None
+) -> _fabric.TransportSettings:
+    """The settings of flows that start under this policy. `other`: instead of its control, with default parameters."""
     scheme, transport, simulator = policy.definition, scenario.transport, scenario.simulator
     settings = _fabric.TransportSettings()
-    control = scheme.control
+    control = other or scheme.control
     if control.file:
-        settings.load_control(
-            str(build.control_library(control)), list(policy.parameters.values if policy.parameters else ())
-        )
+        values = [parameter.default for parameter in control.parameters]
+        if policy.parameters and control == scheme.control:
+            values = list(policy.parameters.values)
+        settings.load_control(str(build.control_library(control)), values)
     else:
         settings.control = _fabric.Control[control.name]
     marks = scheme.marking is not Marking.NONE and control.reads_marks

@@ -22,7 +22,7 @@ from sluice.policy.workload.scenario import Scenario, TcpVariant, scheduled_batc
 from sluice.simulator import _fabric
 from sluice.simulator.division import Division, Layout, divide
 from sluice.simulator.flows import Ledger, fabric_columns
-from sluice.simulator.network import make_fabric, port_maker
+from sluice.simulator.network import add_controls, make_fabric, port_maker
 from sluice.simulator.taps import Columns, SimulationProgress, Taps, ThresholdsMoved, no_results
 
 NEVER_PS = 2**62
@@ -50,6 +50,9 @@ class Simulation:
         self.division = known_division or divide(scenario, self.topology)
         ports = port_maker(policy, scenario.simulator)
         self.fabric, layout = make_fabric(scenario, self.topology, ports, self.division)
+        self._transports = add_controls(self.fabric, scenario)
+        self._controls: dict[int, str] = {}
+        """Of the flows that have not ended and have a congestion control of their own, by flow number."""
         self._loop = PolicyLoop(policy, self.topology, self.fabric, layout, self.taps.thresholds)
 
     def totals(self) -> dict[str, float | int]:
@@ -114,7 +117,8 @@ class Simulation:
                 self._ledger.add(batch)
                 self.labels.update(enumerate(batch.labels, start=batch.first))
                 self._scheduled += len(batch.start_s)
-                self.fabric.add_flows(**fabric_columns(batch))
+                self._controls.update(enumerate(batch.controls, start=batch.first))
+                self.fabric.add_flows(**fabric_columns(batch, self._transports))
                 last_s = np.nanmax(np.concatenate([batch.start_s[-1:], batch.until_s]))
                 clock.drawn_until_ps = int(batch.start_s[-1] * PS_PER_S)
                 clock.last_ps = max(clock.last_ps, round(last_s * PS_PER_S))
@@ -137,7 +141,8 @@ class Simulation:
         if not len(numbers):
             return
         self._ended += len(numbers)
-        self.taps.flows({"number": numbers, **results, **self._ledger.take(numbers)})
+        controls = np.asarray([self._controls.pop(number, "") for number in numbers.tolist()])
+        self.taps.flows({"number": numbers, "control": controls, **results, **self._ledger.take(numbers)})
 
 
 class _Clock:

@@ -46,8 +46,9 @@ class Taps:
     """One function for each kind of event. A run skips those that are not given."""
 
     flows: Callable[[Columns], None]
-    """Flows that have ended: the columns of the schedule (policy.workload.FlowBatch), and `number`, `outcome`,
-    `fct_ps`, `delivered_bytes`, `retransmissions`, `timeouts`."""
+    """Flows that have ended: the columns of the schedule (policy.workload.FlowBatch), and `number`, `control` (the name
+    of their own congestion control, or empty), `outcome`, `fct_ps`, `delivered_bytes`, `retransmissions` and
+    `timeouts`."""
     thresholds: Callable[[ThresholdsMoved], None] = _ignore
     senders: Callable[[float, Columns], None] = _ignore
     """At each sample: the time in seconds, and the state of every active connection."""

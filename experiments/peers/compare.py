@@ -143,7 +143,7 @@ def draw(results: Results) -> Figure:
             sizes = [runs.median(f"size {i}", scheme, load) / 1e3 for i in range(BINS)]
             values = [runs.values(f"p99 {i}", scheme, load) for i in range(BINS)]
             panel.fill_between(
-                sizes, *([end(v) for v in values] for end in (min, max)), color=line.colour, alpha=0.2, lw=0
+                sizes, [min(v) for v in values], [max(v) for v in values], color=line.colour, alpha=0.2, lw=0
             )
             panel.plot(
                 sizes,

@@ -196,6 +196,9 @@ class ScheduledFlow:
         Choice(QUENCH), "What happens if the flow cannot meet its deadline.", default="never"
     )
     label: str = entry(Text(longest=64), "Name for samples and plots.", default="")
+    congestion_control: str | None = entry(
+        entries.AGENT, "TCP_CONGESTION name of its connection. Null: the policy's.", default=None
+    )
     size_known: bool = entry(Flag(), "The program declares how much it will send.", default=False)
 
     @property

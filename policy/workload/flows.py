@@ -17,11 +17,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
+from sluice.policy import controls
 from sluice.policy.errors import FieldError
 from sluice.policy.figures.metrics import Array, IdealTimes
 from sluice.policy.network.graph import Topology
@@ -93,6 +94,15 @@ Indices = npt.NDArray[np.uint16]
 _TIME_US = Duration(0, 3600 * NS_PER_S, to="us", whole=False)
 
 
+NO_COLUMNS = ("first", "labels", "controls")
+"""Fields of FlowBatch that are no numpy arrays."""
+
+
+def all_or_none(words: Sequence[str]) -> tuple[str, ...]:
+    """Return the words, or nothing if all are empty."""
+    return tuple(words) if any(words) else ()
+
+
 @dataclass(frozen=True)
 class FlowBatch:
     """Consecutive flows as columns of equal length, by start time. nan means that a flow has no such value."""
@@ -121,6 +131,8 @@ class FlowBatch:
     """Indices in QUENCH."""
     labels: tuple[str, ...] = ()
     """One label for each flow, or none at all."""
+    controls: tuple[str, ...] = ()
+    """The name of each flow's congestion control, empty for the scheme's; or none at all."""
 
     def __len__(self) -> int:
         return len(self.start_s)
@@ -235,6 +247,12 @@ class Workload:
         """The sizes of each phase of the run: before the first shift, and after each one."""
         return (self.sizes, *(shift.sizes for shift in self.shifts))
 
+    @property
+    def controls(self) -> frozenset[str]:
+        """Names of the congestion controls that parts of the flows ask for."""
+        groups = (group for sizes in self.all_sizes for group in sizes.groups)
+        return frozenset(group.control for group in groups if group.control)
+
 
 @dataclass(frozen=True)
 class TraceWorkload:
@@ -249,6 +267,7 @@ class TraceWorkload:
     size_known: float = 0.0
     vary: bool = True
     """Whether the scenario's seed varies starts and paths."""
+    controls: ClassVar[frozenset[str]] = frozenset()
 
 
 def delays_s(sources: npt.NDArray[np.int64], topology: Topology, rng: np.random.Generator) -> Array:
@@ -270,14 +289,16 @@ def flows_of(
 
 
 def _flows(batch: FlowBatch, names: Sequence[str], run_id: str, size_scale: float) -> list[ScheduledFlow]:
-    columns = {f.name: getattr(batch, f.name) for f in fields(batch) if f.name not in ("first", "labels")}
+    columns = {f.name: getattr(batch, f.name) for f in fields(batch) if f.name not in NO_COLUMNS}
     values = zip(*(column.tolist() for column in columns.values()), strict=True)
     flows = []
     for i, row in enumerate(dict(zip(columns, map(_number_or_none, value), strict=True)) for value in values):
         row |= {"src": names[row["src"]], "dst": names[row["dst"]], "quench": QUENCH[row["quench"]]}
-        label = batch.labels[i] if batch.labels else ""
+        row["label"] = batch.labels[i] if batch.labels else ""
+        control = batch.controls[i] if batch.controls else ""
+        row["congestion_control"] = controls.selectable()[control].kernel_name if control else None
         size = size_class(row["bytes"], size_scale)
-        flows.append(ScheduledFlow(f"{run_id}/{batch.first + i}", size_class=size, label=label, **row))
+        flows.append(ScheduledFlow(f"{run_id}/{batch.first + i}", size_class=size, **row))
     return flows
 
 

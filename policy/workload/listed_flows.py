@@ -26,18 +26,19 @@ from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from functools import partial
 from itertools import islice
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
+from sluice.policy import controls
 from sluice.policy.errors import FieldError, guess, refuse_unknown, shortened
 from sluice.policy.figures.metrics import Array, IdealTimes
 from sluice.policy.network.graph import Topology
 from sluice.policy.schema.entries import entries, entry, read
-from sluice.policy.schema.kinds import Choice, Duration, Flag, Kind, Number, Size, Text
+from sluice.policy.schema.kinds import Choice, Duration, Flag, Kind, Number, Schema, Size, Text
 from sluice.policy.units import MAX_FLOW_BYTES, MIN_FLOW_BYTES, NS_PER_MS, NS_PER_S, NS_PER_US
 from sluice.policy.wire.records import QUENCH
-from sluice.policy.workload.flows import BATCH_FLOWS, FlowBatch, delays_s
+from sluice.policy.workload.flows import BATCH_FLOWS, FlowBatch, all_or_none, delays_s
 
 VARY: Any = entry(
     Flag(),
@@ -48,6 +49,30 @@ VARY: Any = entry(
 MAX_IMPORTANCE = 8.0
 """The kernel accepts no more (dataplane/include/sluice.h)."""
 
+
+@dataclass(frozen=True)
+class ControlName(Kind):
+    """A congestion control that any fabric has; files add some."""
+
+    name: ClassVar[str] = "name"
+
+    def read(self, where: str, value: object) -> str:
+        return Choice(tuple(controls.selectable())).read(where, value)
+
+    @property
+    def allowed(self) -> str:
+        return Choice(tuple(controls.selectable())).allowed
+
+    def schema(self) -> Schema:
+        return {"type": "string"}
+
+
+CONTROL: Any = entry(
+    ControlName(),
+    "Congestion control of these flows, with the defaults of its parameters: dctcp, ucp, d2tcp, datcp, mcp, reno, cubic"
+    " or that of a file. By default the scheme's.",
+    default=None,
+)
 _HOST = Text(longest=64, what="the name of a host")
 _LONGEST_NS = 86_400 * NS_PER_S
 _START = Duration(0, _LONGEST_NS, to="s", whole=False)
@@ -93,6 +118,7 @@ class ExplicitFlow:
         Choice(QUENCH), "What happens to the flow if it cannot meet its deadline.", default="never"
     )
     label: str = entry(Text(longest=64), "Name for samples and plots.", default="")
+    control: str | None = CONTROL
 
     @property
     def size_known(self) -> bool:
@@ -114,6 +140,11 @@ class ExplicitWorkload:
     """The place of each flow in its file, if the flows come from a trace (policy/workload/listed_flows.py)."""
     vary: bool = True
     """Whether the scenario's seed varies starts and paths."""
+
+    @property
+    def controls(self) -> frozenset[str]:
+        """Names of the congestion controls that flows ask for."""
+        return frozenset(flow.control for flow in self.flows if flow.control)
 
     def place(self, index: int, key: str) -> tuple[str, str]:
         """Return the key of the scenario that holds a value of a flow, and the value's place within its file."""
@@ -213,7 +244,8 @@ def _batch(
         importance=times(lambda flow: flow.importance),
         importance_share=times(lambda flow: flow.importance_share),
         quench=np.asarray([QUENCH.index(flow.quench) for flow in flows], np.uint8),
-        labels=tuple(flow.label for flow in flows),
+        labels=all_or_none([flow.label for flow in flows]),
+        controls=all_or_none([flow.control or "" for flow in flows]),
     )
 
 

@@ -16,6 +16,7 @@ on purpose.
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 
@@ -205,8 +206,8 @@ def traffic_matrix(workload: Workload, topology: Topology, sizes: Sizes) -> Arra
     index = {host.name: i for i, host in enumerate(topology.hosts)}
     all_hosts = list(index.values())
     matrix = np.zeros((len(index), len(index)))
-    for names, mean_bytes in zip(sizes.sources, mean_wire_bytes(sizes, workload.scale), strict=True):
-        sources = [index[name] for name in names] or all_hosts
+    for group, mean_bytes in zip(sizes.groups, mean_wire_bytes(sizes, workload.scale), strict=True):
+        sources = [index[name] for name in group.sources] or all_hosts
         sinks = all_hosts if workload.to is None else [index[workload.to]]
         share = np.zeros_like(matrix)
         share[np.ix_(sources, sinks)] = 1
@@ -285,7 +286,8 @@ class RandomFlows:
         starts = (0, *(math.ceil(shift.at * workload.flows) for shift in workload.shifts))
         self._phases = list(zip(starts, workload.all_sizes, strict=True))
         self._gap_s = [1 / arrival_rate_per_s(workload, topology, sizes) for _, sizes in self._phases]
-        sources = [names for _, sizes in self._phases for names in sizes.sources]
+        self._groups = [group for _, sizes in self._phases for group in sizes.groups]
+        sources = [group.sources for group in self._groups]
         self._pairs = make_pattern(workload, topology, sources, (source, sink))
         self._arrivals = Poisson(gap, workload.fanin)
 
@@ -293,7 +295,10 @@ class RandomFlows:
         """The next flows, of which the first has this number."""
         sizes, parts, gap_s = self._sizes(first, self._size.random(count))
         src, dst = self._pairs(parts)
-        return self._drawn.plain(first, self._arrivals.starts_s(gap_s), src, dst, sizes)
+        flows = self._drawn.plain(first, self._arrivals.starts_s(gap_s), src, dst, sizes)
+        if not any(group.control for group in self._groups):
+            return flows
+        return replace(flows, controls=tuple(self._groups[part].control for part in parts.tolist()))
 
     def _sizes(self, first: int, uniform: Array) -> tuple[Array, Parts, Array]:
         """Return sizes, their parts (counted through all phases) and mean gaps, phase by phase."""
@@ -307,7 +312,7 @@ class RandomFlows:
             sizes.append(size)
             parts.append(part + before)
             gaps.append(np.full(high - low, gap_s))
-            before += len(phase.sources)
+            before += len(phase.groups)
         return np.concatenate(sizes), np.concatenate(parts), np.concatenate(gaps)
 
 

@@ -511,7 +511,7 @@ def _workload_hosts(workload: AnyWorkload) -> list[tuple[str, str, str | None]]:
         return named
     for sizes in workload.all_sizes:
         if isinstance(sizes, Mix):
-            named += [("workload.mix.from", "", name) for part in sizes.parts for name in part.sources]
+            named += [("workload.mix.from", "", name) for part in sizes.parts for name in part.group.sources]
     return named
 
 

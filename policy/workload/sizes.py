@@ -19,6 +19,17 @@ from sluice.policy.units import MAX_FLOW_BYTES, MIN_FLOW_BYTES
 
 Parts = npt.NDArray[np.int64]
 
+
+@dataclass(frozen=True)
+class Group:
+    """What the flows of one part have in common, besides their sizes."""
+
+    sources: tuple[str, ...] = ()
+    """Hosts that send them; empty means every host but the receiver."""
+    control: str = ""
+    """Name of their congestion control; empty: the scheme's."""
+
+
 _STEPS = 4096
 """Points of each piece of a distribution for computing a mean. The mean is exact for straight pieces."""
 _PACKET_BYTES = re.compile(r"[1-9][0-9]{0,8}")
@@ -48,9 +59,9 @@ class SizeCdf:
         return float(sizes[0] * cumulative[0] + np.sum((sizes[1:] + sizes[:-1]) / 2 * np.diff(cumulative)))
 
     @property
-    def sources(self) -> tuple[tuple[str, ...], ...]:
-        """For each part, the hosts that send it; empty means all hosts."""
-        return ((),)
+    def groups(self) -> tuple[Group, ...]:
+        """One for each part."""
+        return (Group(),)
 
     @property
     def largest_bytes(self) -> float:
@@ -77,9 +88,8 @@ class MixPart:
     bytes: int | None
     """None: the sizes come from `table`."""
     share: float
-    sources: tuple[str, ...]
-    """Hosts that send this part; empty means every host but the receiver."""
     table: SizeCdf | None = None
+    group: Group = Group()
 
     @property
     def sizes(self) -> SizeCdf:
@@ -97,8 +107,8 @@ class Mix:
     parts: tuple[MixPart, ...]
 
     @property
-    def sources(self) -> tuple[tuple[str, ...], ...]:
-        return tuple(part.sources for part in self.parts)
+    def groups(self) -> tuple[Group, ...]:
+        return tuple(part.group for part in self.parts)
 
     @property
     def largest_bytes(self) -> float:
@@ -142,7 +152,7 @@ def mean_by_part(sizes: Sizes, of: Callable[[Array], Array]) -> Array:
     widths = np.diff(bounds)
     uniform = bounds[:-1, None] + widths[:, None] * (np.arange(_STEPS) + 0.5) / _STEPS
     values = of(sizes.at(uniform.ravel())[0]).reshape(uniform.shape).mean(axis=1)
-    means = np.zeros(len(sizes.sources))
+    means = np.zeros(len(sizes.groups))
     np.add.at(means, parts, values * widths)
     return means
 

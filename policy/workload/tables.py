@@ -15,9 +15,16 @@ from sluice.policy.schema.entries import TableOf, entries, entry, read
 from sluice.policy.schema.kinds import Choice, Duration, ListOf, Number, OneOrMore, Size, Text, Whole
 from sluice.policy.units import MAX_FLOW_BYTES, MIN_FLOW_BYTES, NS_PER_S, format_bytes
 from sluice.policy.workload.flows import Deadlines, Shift, Trace, TraceWorkload, Workload
-from sluice.policy.workload.listed_flows import SUFFIXES, VARY, ExplicitWorkload, FlowTable, explicit_workload
+from sluice.policy.workload.listed_flows import (
+    CONTROL,
+    SUFFIXES,
+    VARY,
+    ExplicitWorkload,
+    FlowTable,
+    explicit_workload,
+)
 from sluice.policy.workload.random_flows import PATTERNS
-from sluice.policy.workload.sizes import Mix, MixPart, SizeCdf, Sizes
+from sluice.policy.workload.sizes import Group, Mix, MixPart, SizeCdf, Sizes
 
 LoadCdf = Callable[[str], SizeCdf]
 LoadTrace = Callable[[str], Trace | FlowTable]
@@ -64,6 +71,7 @@ class MixKeys:
     sources: tuple[str, ...] = entry(
         ListOf(_HOST), "Hosts that send this part. By default all.", key="from", default=()
     )
+    control: str | None = CONTROL
 
 
 @dataclass(frozen=True)
@@ -263,7 +271,7 @@ def _answers(keys: IncastKeys, fanin: int) -> Mix:
     size_bytes = keys.bytes if keys.total is None else -(-keys.total // fanin)
     if size_bytes is None or size_bytes < MIN_FLOW_BYTES:
         raise FieldError("workload.total", f"must be at least {MIN_FLOW_BYTES} B for each sender")
-    return Mix((MixPart(size_bytes, 1.0, ()),))
+    return Mix((MixPart(size_bytes, 1.0),))
 
 
 def _sizes(keys: RandomKeys | ShiftKeys, where: str, load_cdf: LoadCdf) -> Sizes:
@@ -279,5 +287,5 @@ def _sizes(keys: RandomKeys | ShiftKeys, where: str, load_cdf: LoadCdf) -> Sizes
             problem = "give either bytes (one size) or sizes (a table's name or a CDF file)"
             raise FieldError(f"{where}.mix[{i}].bytes", problem)
         cdf = None if part.sizes is None else load_cdf(part.sizes)
-        parts.append(MixPart(part.bytes, part.share, part.sources, cdf))
+        parts.append(MixPart(part.bytes, part.share, cdf, Group(part.sources, part.control or "")))
     return Mix(tuple(parts))

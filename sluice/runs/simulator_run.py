@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from sluice.policy import controls
 from sluice.policy.fabrics import SIMULATOR
 from sluice.policy.figures.metrics import size_classes
 from sluice.policy.network.graph import Topology
@@ -75,6 +76,14 @@ def flow_rows(
     )
 
 
+def control_names(own: Texts, of_policy: Texts) -> Texts:
+    """Return each flow's TCP_CONGESTION name. `own`: the names of the flows' own controls; empty: the policy's."""
+    known = {name: control.kernel_name for name, control in controls.selectable().items()}
+    return np.asarray(
+        [known.get(name, other) for name, other in zip(own.tolist(), of_policy.tolist(), strict=True)]
+    )
+
+
 def records(rows: pa.Table) -> list[FlowRecord]:
     """Return rows of flows.parquet as records, as agents deliver them."""
     return [FlowRecord(**row) for row in rows.drop_columns(["slowdown"]).to_pylist()]
@@ -116,7 +125,7 @@ def run_on_simulator(
             run_id,
             size_scale=size_scale,
             schemes=np.full(count, policy.scheme),
-            controls=np.full(count, policy.definition.congestion_control),
+            controls=control_names(columns["control"], np.full(count, policy.definition.congestion_control)),
         )
         writer.add_flows(rows)
         figures.add(bundle.row_figures(rows))

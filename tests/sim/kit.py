@@ -52,6 +52,7 @@ _COLUMNS = {
     "on_quench": _U8,
     "importance_milli": _U32,
     "importance_share_milli": _U32,
+    "transport": _U8,
 }
 
 

@@ -3,17 +3,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from sluice.policy.errors import SluiceError
+from sluice.policy.errors import FieldError, SluiceError
+from sluice.runs.bundle import read_flows
+from sluice.runs.files import scenario_with
+from sluice.runs.simulator_run import run_on_simulator
 from sluice.runtime import control_files
 from sluice.simulator import _fabric as core
 from sluice.simulator import build
-from tests.sim import kit
+from tests.sim import kit, runs
 from tests.sim.bottleneck import RATE, TRIP, bottleneck, forever, goodput_bps, queue_samples
 from tests.sim.kit import FRAME, MS, PAYLOAD, US, S
 
@@ -195,7 +198,7 @@ def test_state_belongs_to_the_connection_and_marks_are_counted(compiled: Compile
         forever(net, source, 2, source * US)
     net.run(20 * MS)
     seen = net.fabric.senders()
-    order: Sequence[int] = np.argsort(seen["id"])
+    order = np.argsort(seen["id"])
     acked, marked = seen["urgency_q16"][order], seen["precedence_q16"][order]
     packets = seen["acked_bytes"][order] // PAYLOAD
     assert all(packets - 200 < acked)
@@ -282,3 +285,69 @@ def test_other_parameters_are_refused(compiled: Compile, tmp_path: Path) -> None
         kit.transport().load_control(str(library), [1, 2, 3])
     with pytest.raises(ValueError, match="cannot open shared object"):
         kit.transport().load_control(str(tmp_path / "none.so"), [])
+
+
+def test_flows_with_other_settings_share_a_link(compiled: Compile) -> None:
+    """A flow whose file holds two packets in flight, beside one of DCTCP. Numbers that no one has added are refused."""
+    dctcp = kit.transport(control=core.Control.dctcp, echo=core.Echo.exact)
+    net = bottleneck(2, TRIP, dctcp, more={"mark_bytes": 20 * FRAME})
+    number = net.fabric.add_transport(compiled(OWN, {"start_milli": 2000}))
+    forever(net, 0, 2)
+    forever(net, 1, 2, transport=number)
+    net.run(5 * MS)
+    order = np.argsort(net.fabric.senders()["id"])
+    assert net.fabric.senders()["cwnd"][order][1] == 2
+    rates = goodput_bps(net, 2, 10 * MS)
+    assert rates[0] > 0.9 * RATE
+    assert rates[1] < 0.03 * RATE
+    with pytest.raises(ValueError, match="transport must be 0 or a number that add_transport returned"):
+        net.flow(0, 2, 1000, net.fabric.now_ps, transport=number + 1)
+    with pytest.raises(ValueError, match="payload_bytes and header_bytes must stay"):
+        net.fabric.add_transport(kit.transport(payload_bytes=1000))
+
+
+MIXED = {
+    "name": "mixed",
+    "seed": 3,
+    "fabric": {"topology": "single", "hosts": 5, "host_rate": "1Gbit", "host_delay": "5us"},
+    "scheme": {"name": "dctcp"},
+    "workload": {
+        "mix": [
+            {"bytes": "1MB", "share": 0.5},
+            {"bytes": "1MB", "share": 0.5, "from": ["h2", "h3"], "control": "reno"},
+        ],
+        "pattern": "many-to-one",
+        "to": "h1",
+        "load": 0.8,
+        "flows": 60,
+    },
+}
+
+
+def test_parts_of_a_workload_have_controls_of_their_own() -> None:
+    """Reno takes a mark for a loss, so its flows are slower beside DCTCP's. Without the key all are as fast."""
+    apart = runs.run(MIXED)
+    named = apart.flows["control"]
+    assert set(named.tolist()) == {"", "reno"}
+    assert set(apart.flows["src"][named == "reno"].tolist()) == {1, 2}
+    alike = runs.run(
+        {**MIXED, "scheme": {"name": "dctcp"}}, workload={"mix": [{"bytes": "1MB", "share": 1.0}]}
+    )
+    assert set(alike.flows["control"].tolist()) == {""}
+    reno, dctcp = (apart.flows["fct_ps"][named == name].mean() for name in ("reno", ""))
+    assert reno > dctcp
+    with pytest.raises(
+        FieldError, match=r"workload.mix\[0\].control: must be one of .*dctcp.*, not \"pfabric\""
+    ):
+        runs.run(MIXED, workload={"mix": [{"bytes": "1MB", "share": 1.0, "control": "pfabric"}]})
+
+
+def test_listed_flows_have_controls_of_their_own_and_records_say_them(tmp_path: Path) -> None:
+    each = {"to": "h1", "bytes": "200KB"}
+    listed = [{**each, "from": "h2", "control": "cubic"}, {**each, "from": "h3"}]
+    resolved = scenario_with({**MIXED, "workload": {"flow": listed}})
+    run_on_simulator(resolved, tmp_path / "out")
+    assert {row["src"]: row["congestion_control"] for row in read_flows(tmp_path / "out")} == {
+        "h2": "cubic",
+        "h3": "sluice_dctcp",
+    }

@@ -150,7 +150,7 @@ def run_on_ours(
 
     simulation = Simulation(scenario, topology, Taps(flows=lambda columns: None))
     fabric = simulation.fabric
-    fabric.add_flows(**fabric_columns(flows))
+    fabric.add_flows(**fabric_columns(flows, {}))
     began = time.thread_time()
     ids = [port.id for port in topology.ports]
     watched = len(topology.hosts) + ids.index(watch.port) if watch else 0

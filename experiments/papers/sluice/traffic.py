@@ -59,7 +59,7 @@ class Traffic:
             return self.sizes
         answers_per_s = self.requests_per_s * self.incasts.fan_in
         share = answers_per_s / (answers_per_s + self.flows_per_s)
-        return Mix((MixPart(None, 1 - share, (), self.sizes), MixPart(ANSWER_BYTES, share, ())))
+        return Mix((MixPart(None, 1 - share, self.sizes), MixPart(ANSWER_BYTES, share)))
 
     @property
     def total_load(self) -> float:

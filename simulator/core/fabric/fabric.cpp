@@ -52,7 +52,7 @@ Fabric::Fabric(std::uint16_t hosts, std::uint16_t switches, const TransportSetti
 	       const std::vector<Time> &near, std::uint64_t seed, bool spray_packets, unsigned threads,
 	       const std::vector<std::uint16_t> &stages, std::uint32_t path_salt)
     : hosts_(hosts), switches_(switches), threads_(threads), is_divided_(near.size() > 1),
-      network_{{with_timeout_policy(transport)}, {}, Routing(switches, hosts, spray_packets, path_salt), {}, {}}
+      network_{{with_timeout_policy(transport)}, {}, {}, Routing(switches, hosts, spray_packets, path_salt), {}, {}}
 {
 	if (near.empty() || near.size() > UINT16_MAX || !threads || (!stages.empty() && stages.size() != near.size()))
 		throw std::invalid_argument(
@@ -126,12 +126,28 @@ void Fabric::change_port(std::uint32_t number, const PortSettings &settings, con
 
 void Fabric::change_transport(const TransportSettings &transport)
 {
-	if (transport.segment.payload_bytes != network_.transports.front().segment.payload_bytes)
-		throw std::invalid_argument("change_transport: payload_bytes must stay as it is");
+	check_further(transport);
+	network_.transports.push_back(with_timeout_policy(transport));
+}
+
+std::uint8_t Fabric::add_transport(const TransportSettings &transport)
+{
+	check_further(transport);
+	if (network_.others.size() == UINT8_MAX)
+		throw std::invalid_argument("add_transport: there are 255 already");
+	network_.others.push_back(with_timeout_policy(transport));
+	return static_cast<std::uint8_t>(network_.others.size());
+}
+
+void Fabric::check_further(const TransportSettings &transport) const
+{
+	if (transport.segment.payload_bytes != network_.transports.front().segment.payload_bytes ||
+	    transport.segment.header_bytes != network_.transports.front().segment.header_bytes)
+		throw std::invalid_argument(
+			"TransportSettings: payload_bytes and header_bytes must stay as they are");
 	check_segment(transport);
 	if (is_divided_)
 		check_divided(transport);
-	network_.transports.push_back(with_timeout_policy(transport));
 }
 
 void Fabric::add_flow(const FlowSpec &spec)
@@ -144,6 +160,8 @@ void Fabric::add_flow(const FlowSpec &spec)
 					    "network of several parts");
 	if (!spec.until && packets_of(spec.bytes, network_.transports.back().segment.payload_bytes) > MOST_PACKETS)
 		throw FlowTooLong(spec);
+	if (spec.transport > network_.others.size())
+		throw std::invalid_argument("add_flows: transport must be 0 or a number that add_transport returned");
 	parts_[network_.part_of_host.at(spec.source)]->add_flow(spec);
 }
 

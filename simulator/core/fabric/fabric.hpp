@@ -59,6 +59,9 @@ class Fabric
 	// Gives flows that start from now on these settings. Others keep theirs.
 	void change_transport(const TransportSettings &transport);
 
+	// Adds settings for flows that ask for them by the number that this returns.
+	std::uint8_t add_transport(const TransportSettings &transport);
+
 	// Adds a group of equal-cost ports of a switch, all of one part, and returns its number.
 	std::uint16_t add_group(const std::vector<std::uint32_t> &ports);
 
@@ -111,6 +114,7 @@ class Fabric
 	void audit() const;
 
       private:
+	void check_further(const TransportSettings &transport) const;
 	void add_outlet(std::uint32_t number, std::uint16_t part, const std::vector<std::uint16_t> &far_parts);
 	Time lookahead() const;
 	template <class Count> std::size_t sum(Count &&count) const;

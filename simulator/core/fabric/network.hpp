@@ -20,10 +20,16 @@ namespace sluice
 // alone changes them.
 struct Network {
 	std::deque<TransportSettings> transports; // the last one is in force; flows refer to earlier ones
+	std::deque<TransportSettings> others;	  // of flows that ask for one, from number 1 on
 	std::vector<std::unique_ptr<Port>> ports; // hosts' own ports first
 	Routing routing;
 	std::vector<std::uint16_t> part_of_host;
 	std::vector<FlowResult> results; // of flows that have ended. Parts that run at once do not touch it
+
+	const TransportSettings &transport_of(const FlowSpec &spec) const
+	{
+		return spec.transport ? others[spec.transport - 1u] : transports.back();
+	}
 
 	// How a flow ended at that time.
 	FlowResult result_of(const Flow &flow, Outcome outcome, Time at) const

@@ -277,7 +277,7 @@ void Part::start_flows()
 		FlowSpec spec = waiting.front();
 
 		waiting.pop_front();
-		flows.push_back(std::make_unique<Flow>(network_.transports.back(), spec,
+		flows.push_back(std::make_unique<Flow>(network_.transport_of(spec), spec,
 						       *network_.ports.at(spec.source),
 						       *network_.ports.at(spec.sink)));
 		Flow &flow = *flows.back();

@@ -55,13 +55,15 @@ void add_flows(Fabric &fabric, const Column<std::uint64_t> &id, const Column<std
 	       const Column<std::int64_t> &deadline_ps, const Column<std::int64_t> &until_ps,
 	       const Column<std::uint16_t> &source, const Column<std::uint16_t> &sink,
 	       const Column<std::uint8_t> &size_known, const Column<std::uint8_t> &on_quench,
-	       const Column<std::uint32_t> &importance_milli, const Column<std::uint32_t> &importance_share_milli)
+	       const Column<std::uint32_t> &importance_milli, const Column<std::uint32_t> &importance_share_milli,
+	       const Column<std::uint8_t> &transport)
 {
 	std::size_t n = id.shape(0);
 
-	for (std::size_t length : {bytes.shape(0), start_ps.shape(0), began_ps.shape(0), deadline_ps.shape(0),
-				   until_ps.shape(0), source.shape(0), sink.shape(0), size_known.shape(0),
-				   on_quench.shape(0), importance_milli.shape(0), importance_share_milli.shape(0)})
+	for (std::size_t length :
+	     {bytes.shape(0), start_ps.shape(0), began_ps.shape(0), deadline_ps.shape(0), until_ps.shape(0),
+	      source.shape(0), sink.shape(0), size_known.shape(0), on_quench.shape(0), importance_milli.shape(0),
+	      importance_share_milli.shape(0), transport.shape(0)})
 		if (length != n)
 			throw std::invalid_argument("add_flows: all columns must have the length of id");
 	for (std::size_t i = 0; i < n; i++)
@@ -76,6 +78,7 @@ void add_flows(Fabric &fabric, const Column<std::uint64_t> &id, const Column<std
 			.sink = sink(i),
 			.size_known = size_known(i) != 0,
 			.on_quench = on_quench(i),
+			.transport = transport(i),
 			.importance_milli = importance_milli(i),
 			.importance_share_milli = importance_share_milli(i),
 		});
@@ -232,7 +235,7 @@ void bind_fabric(nb::module_ &m)
 		.def("set_route", &Fabric::set_route, "from_switch"_a, "to_host"_a, "group"_a)
 		.def("add_flows", &add_flows, "id"_a, "bytes"_a, "start_ps"_a, "began_ps"_a, "deadline_ps"_a,
 		     "until_ps"_a, "source"_a, "sink"_a, "size_known"_a, "on_quench"_a, "importance_milli"_a,
-		     "importance_share_milli"_a)
+		     "importance_share_milli"_a, "transport"_a)
 		.def("run", &Fabric::run, "until_ps"_a, "events"_a, nb::call_guard<nb::gil_scoped_release>())
 		.def("audit", &Fabric::audit)
 		.def("take_results", [](Fabric &f) { return as_columns(f.take_results()); })
@@ -250,6 +253,7 @@ void bind_fabric(nb::module_ &m)
 		.def("port_statistics", &port_statistics)
 		.def("change_port", &Fabric::change_port, "port"_a, "settings"_a, "discipline"_a)
 		.def("change_transport", &Fabric::change_transport, "transport"_a)
+		.def("add_transport", &Fabric::add_transport, "transport"_a)
 		.def("senders", &senders)
 		.def("windows", &windows)
 		.def_prop_ro("now_ps", [](const Fabric &f) { return f.now(); })

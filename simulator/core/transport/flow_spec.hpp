@@ -30,6 +30,7 @@ struct FlowSpec {
 	std::uint16_t sink = 0;
 	bool size_known = false;
 	std::uint8_t on_quench = 0; // enum sl_on_quench
+	std::uint8_t transport = 0; // 0: what is in force when it starts; else the number of `Fabric::add_transport`
 	std::uint32_t importance_milli = 0;
 	std::uint32_t importance_share_milli = 0;
 

@@ -32,7 +32,7 @@ from sluice.policy.units import PS_PER_MS, PS_PER_S, US_PER_S
 from sluice.policy.wire.agents import Heartbeat, RunningFlow, SimulatorHeartbeat
 from sluice.policy.workload.scenario import Scenario
 from sluice.runs.live import PORT_AGENT, SIMULATOR_AGENT, controller
-from sluice.runs.simulator_run import Texts, flow_rows, records
+from sluice.runs.simulator_run import Texts, control_names, flow_rows, records
 from sluice.simulator.flows import FlowSource
 from sluice.simulator.live import LiveFabric
 from sluice.store.flows import add_flows
@@ -219,7 +219,7 @@ class LiveNetwork:
             self._run_id,
             size_scale=self._scenario.size_scale,
             schemes=schemes,
-            controls=controls,
+            controls=control_names(flows["control"], controls),
         )
         self._recorder.record_rows(add_flows, records(rows))
 

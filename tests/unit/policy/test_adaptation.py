@@ -185,7 +185,7 @@ def regret(thresholds: Sequence[int], sizes: Sizes, load: float, levels: int) ->
 @pytest.mark.parametrize("fins", [True, False])
 @pytest.mark.parametrize(
     "sizes",
-    [WEB_SEARCH, Mix((MixPart(10_000, 0.8, ()), MixPart(1_000_000, 0.2, ())))],
+    [WEB_SEARCH, Mix((MixPart(10_000, 0.8), MixPart(1_000_000, 0.2)))],
     ids=["web-search", "mix"],
 )
 def test_online__comes_to_the_optimum_of_the_true_distribution_as_counts_grow(

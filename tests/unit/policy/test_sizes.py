@@ -103,7 +103,7 @@ def test_parse_cdf__bad_tables_name_file_and_line(text: str, says: str) -> None:
 
 def test_mix__of_tables() -> None:
     tables = parse_cdf("a", "0 0\n100 1"), parse_cdf("b", "packet_bytes 1000\n1 0\n2 1")
-    mix = Mix((MixPart(None, 0.5, (), tables[0]), MixPart(None, 0.25, (), tables[1]), MixPart(7, 0.25, ())))
+    mix = Mix((MixPart(None, 0.5, tables[0]), MixPart(None, 0.25, tables[1]), MixPart(7, 0.25)))
     sizes, parts = mix.at(np.asarray([0.0, 0.25, 0.4999, 0.5, 0.51, 0.7499, 0.75, 0.99]))
     assert parts.tolist() == [0, 0, 0, 1, 1, 1, 2, 2]
     assert sizes == pytest.approx([0, 50, 99.98, 1000, 2000, 2000, 7, 7])

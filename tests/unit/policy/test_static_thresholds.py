@@ -27,7 +27,7 @@ from tests.kit.flows import mean_slowdown
 
 PACKET_BYTES = 1460
 WEB_SEARCH, DATA_MINING = load_cdf("web-search"), load_cdf("data-mining")
-MIX = Mix((MixPart(10_000, 0.8, ()), MixPart(1_000_000, 0.2, ())))
+MIX = Mix((MixPart(10_000, 0.8), MixPart(1_000_000, 0.2)))
 SMOOTH = SizeCdf("smooth", (1e3, 1e6), (0.0, 1.0))
 
 

@@ -28,11 +28,11 @@ from sluice.policy.workload.flows import (
     flows_of,
     parse_trace,
 )
-from sluice.policy.workload.sizes import Mix, MixPart, SizeCdf
+from sluice.policy.workload.sizes import Group, Mix, MixPart, SizeCdf
 from tests.kit.networks import RATE_BPS, star
 
 WORKLOAD = Workload(
-    Mix((MixPart(10_000, 1.0, ()),)),
+    Mix((MixPart(10_000, 1.0),)),
     "all-to-all",
     None,
     0.8,
@@ -61,7 +61,7 @@ def test_by_source__partitions_the_schedule() -> None:
     assert all(flow.src == name for name, part in grouped.items() for flow in part)
 
 
-ONE_SIZE = Mix((MixPart(10_000, 1.0, ()),))
+ONE_SIZE = Mix((MixPart(10_000, 1.0),))
 
 
 def pairs(
@@ -160,7 +160,7 @@ def test_make_pattern__what_the_topology_lacks_is_named() -> None:
         pairs("all-to-all", hosts=1)
 
 
-SIZES = Mix((MixPart(10_000, 0.75, ()), MixPart(100_000, 0.25, ())))
+SIZES = Mix((MixPart(10_000, 0.75), MixPart(100_000, 0.25)))
 EVERYWHERE = Workload(SIZES, "all-to-all", None, 0.8, 20_000)
 
 
@@ -193,7 +193,7 @@ def test_offered_loads__are_what_drawn_flows_carry(pattern: str) -> None:
     if pattern == "many-to-one":
         workload = replace(workload, to="h2")
     if pattern == "incast":
-        workload = replace(workload, sizes=Mix((MixPart(10_000, 1.0, ()),)), fanin=3)
+        workload = replace(workload, sizes=Mix((MixPart(10_000, 1.0),)), fanin=3)
     topology = star(5)
     carried = np.zeros((5, 5))
     for batch in random_flows.random_batches(workload, topology, np.random.default_rng(1)):
@@ -213,7 +213,7 @@ def test_check_offered__a_core_that_is_too_slow_is_named_with_the_load_that_woul
 
 
 def test_check_offered__sizes_after_a_shift_count() -> None:
-    one = Mix((MixPart(10_000, 1.0, ("h3",)),))
+    one = Mix((MixPart(10_000, 1.0, group=Group(("h3",))),))
     with pytest.raises(FieldError, match="h3's uplink"):
         random_flows.check_offered_load(replace(EVERYWHERE, shifts=(Shift(0.5, one),)), star(5))
 
@@ -221,15 +221,17 @@ def test_check_offered__sizes_after_a_shift_count() -> None:
 # Random schedules: the same flows for any size of batches, with the requested load and shares.
 
 
-PAPER_MIX = Mix((MixPart(10_000, 0.8, ("h3",)), MixPart(1_000_000, 0.2, ("h2", "h4"))))
+PAPER_MIX = Mix(
+    (MixPart(10_000, 0.8, group=Group(("h3",))), MixPart(1_000_000, 0.2, group=Group(("h2", "h4"))))
+)
 CDF = SizeCdf("ramp", (100.0, 100.0, 1e5, 1e6), (0.0, 0.3, 0.8, 1.0))
 INTO_ONE = Workload(PAPER_MIX, "many-to-one", "h1", 0.8, 5000)
 ALL_TO_ALL = Workload(CDF, "all-to-all", None, 0.8, 5000)
 DEADLINES = Deadlines(0.3, "uniform", 5_000, 25_000, 0)
-SHORT = Mix((MixPart(20_000, 1.0, ("h3",)),))
+SHORT = Mix((MixPart(20_000, 1.0, group=Group(("h3",))),))
 SHIFTED = replace(INTO_ONE, shifts=(Shift(0.5, SHORT),))
 THERE_AND_BACK = replace(INTO_ONE, shifts=(Shift(0.2, SHORT), Shift(0.6, PAPER_MIX)))
-INCAST = Workload(Mix((MixPart(20_000, 1.0, ()),)), "incast", None, 0.5, 5000, fanin=3)
+INCAST = Workload(Mix((MixPart(20_000, 1.0),)), "incast", None, 0.5, 5000, fanin=3)
 TRACE = TraceWorkload(
     parse_trace("t", "\n".join(f"{i % 7} {i % 40 + 1} {i % 3}" for i in range(5000))),
     "h2",
