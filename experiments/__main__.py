@@ -48,6 +48,7 @@ EXPERIMENTS: Mapping[str, str] = {
     "sluice_shift": "papers.sluice.shift",
     "sluice_conditions": "papers.sluice.conditions",
     "peers": "peers.compare",
+    "hpcc_check": "peers.hpcc",
     "agreement": "checks.agreement",
     "itself": "checks.itself",
     "ns2_check": "checks.ns2",

@@ -7,6 +7,7 @@ from sluice.policy import controls
 from sluice.policy.controls import Control, Need
 from sluice.policy.network.graph import Port, Topology, ingress_groups
 from sluice.policy.schema.desired import Policy
+from sluice.policy.schema.field_kinds import MAX_SUB_QUEUES
 from sluice.policy.schemes import Marking, QueueRule
 from sluice.policy.schemes.ports import (
     HOST_BURST_BYTES,
@@ -203,6 +204,9 @@ def port_maker(policy: Policy, simulator: SimulatorSettings) -> MakePort:
         if of_host and simulator.uplink == "kernel":
             settings.buffer_bytes, settings.tells_hosts = UNBOUNDED_BYTES, True
             return settings, _fabric.Discipline()
+        if of_host and simulator.uplink == "fair":
+            settings.buffer_bytes = UNBOUNDED_BYTES
+            return settings, flows_in_turn()
         if of_host and simulator.uplink != "fabric":
             settings.buffer_bytes = UNBOUNDED_BYTES
             settings.bps = UNSHAPED_BPS if simulator.uplink == "unshaped" else 0
@@ -224,6 +228,13 @@ def port_maker(policy: Policy, simulator: SimulatorSettings) -> MakePort:
         return settings, queueing
 
     return make
+
+
+def flows_in_turn() -> _fabric.Discipline:
+    """A port that serves its flows one after the other."""
+    queueing = _fabric.Discipline()
+    queueing.flow_queues, queueing.sub_queues, queueing.release_ns = True, MAX_SUB_QUEUES, 0
+    return queueing
 
 
 def _mark(settings: _fabric.PortSettings, marking: PortMarking, rate_bps: int) -> None:

@@ -233,10 +233,11 @@ class SimulatorSettings:
         default=RTO_INITIAL_US,
     )
     uplink: str = entry(
-        Choice(("fabric", "kernel", "free", "unshaped")),
+        Choice(("fabric", "kernel", "fair", "free", "unshaped")),
         "A host's own port. fabric: it queues, marks and drops as a switch port. kernel: it has the queues alone, and"
-        " TCP small queues keep in the socket what would wait there. free: it only serialises. unshaped: it takes no"
-        " time, so the first queue is the switch's.",
+        " TCP small queues keep in the socket what would wait there. fair: its flows send in turn, a packet each, as"
+        " with fq or an RDMA card. free: it only serialises. unshaped: it takes no time, so the first queue is the"
+        " switch's.",
         default="fabric",
     )
     links: str = entry(

@@ -302,7 +302,7 @@ def test_flows_with_other_settings_share_a_link(compiled: Compile) -> None:
     assert rates[1] < 0.03 * RATE
     with pytest.raises(ValueError, match="transport must be 0 or a number that add_transport returned"):
         net.flow(0, 2, 1000, net.fabric.now_ps, transport=number + 1)
-    with pytest.raises(ValueError, match="payload_bytes and header_bytes must stay"):
+    with pytest.raises(ValueError, match="payload_bytes must stay as it is"):
         net.fabric.add_transport(kit.transport(payload_bytes=1000))
 
 

@@ -141,10 +141,8 @@ std::uint8_t Fabric::add_transport(const TransportSettings &transport)
 
 void Fabric::check_further(const TransportSettings &transport) const
 {
-	if (transport.segment.payload_bytes != network_.transports.front().segment.payload_bytes ||
-	    transport.segment.header_bytes != network_.transports.front().segment.header_bytes)
-		throw std::invalid_argument(
-			"TransportSettings: payload_bytes and header_bytes must stay as they are");
+	if (transport.segment.payload_bytes != network_.transports.front().segment.payload_bytes)
+		throw std::invalid_argument("TransportSettings: payload_bytes must stay as it is");
 	check_segment(transport);
 	if (is_divided_)
 		check_divided(transport);
@@ -180,8 +178,9 @@ Time Fabric::lookahead() const
 	std::uint32_t smallest = UINT32_MAX;
 	Time lookahead = LONGEST_WINDOW;
 
-	for (const TransportSettings &transport : network_.transports)
-		smallest = std::min(smallest, transport.segment.header_bytes);
+	for (const auto *some : {&network_.transports, &network_.others})
+		for (const TransportSettings &transport : *some)
+			smallest = std::min(smallest, transport.segment.header_bytes);
 	for (const auto &part : parts_)
 		for (const Outlet &outlet : part->outlets)
 			lookahead = std::min(lookahead, outlet.lookahead(smallest));

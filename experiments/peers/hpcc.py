@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""HPCC here beside HPCC in its authors' ns-3: slowdown by flow size on their fabric, under Facebook's Hadoop traffic.
+
+320 hosts at 100 Gb/s in a fat tree of five pods, with links of 400 Gb/s between switches. The reference is one run of
+the authors' simulator (hpcc.md). Our flows have the same distribution and rate, and differ by seed.
+"""
+
+import csv
+from collections.abc import Mapping
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+from pyarrow.parquet import read_table
+
+from experiments.kit.draw import grid
+from experiments.kit.experiment import Claim, Experiment, Given, markdown_table
+from experiments.kit.flows import Column
+from experiments.kit.runners import Planned, ShortRuns, axes, one_group
+from experiments.kit.runs import Results, all_finished
+from sluice.policy.units import format_bytes
+from sluice.runtime import plugins
+
+HERE = Path(__file__).parent
+REFERENCE = HERE / "hpcc-ns3.csv"
+REFERENCE_MEAN = 1.193
+PODS, EDGES, HOSTS = 5, 4, 16
+"""Pods; switches of each pod towards hosts, and as many above them; hosts at each."""
+PAYLOAD_BYTES, HEADER_BYTES = 1000, 90
+IDEAL_HEADER_BYTES = 48
+"""The authors' ideal has no telemetry in the packets."""
+HOST_GBPS, CORE_GBPS, DELAY_NS = 100, 400, 1000
+GAP_NS = 100.6
+"""Mean time between two starts: 49,683 flows in 5 ms, payload of 0.3 of the hosts' links."""
+PERCENTILES = ("p50", "p95", "p99")
+WITHIN, MEAN_WITHIN = 0.1, 0.03
+MEAN = "slowdown_by_authors"
+SCHEME = "hpcc"
+
+
+def links() -> list[str]:
+    """Return the links of the fat tree, those of hosts first."""
+    edges = [(pod, edge) for pod in range(PODS) for edge in range(EDGES)]
+    own = [f"h{HOSTS * (EDGES * p + e) + i + 1}-s{EDGES * p + e + 1}" for p, e in edges for i in range(HOSTS)]
+    above, core = PODS * EDGES, 2 * PODS * EDGES
+    up = [f"s{EDGES * p + e + 1}-s{above + EDGES * p + a + 1}" for p, e in edges for a in range(EDGES)]
+    top = [
+        f"s{above + EDGES * p + a + 1}-s{core + EDGES * a + c + 1}" for p, a in edges for c in range(EDGES)
+    ]
+    return [*own, *up, *top]
+
+
+def document_of(topology: Path) -> dict[str, Any]:
+    """Return the scenario, with the parameters that the authors' run had in force."""
+    return {
+        "name": "hpcc-320",
+        "seed": 1,
+        "grace": "1s",
+        "fabric": {
+            "file": str(topology),
+            "host_rate": f"{HOST_GBPS}Gbit",
+            "core_rate": f"{CORE_GBPS}Gbit",
+            "link_delay": f"{DELAY_NS}ns",
+            "host_delay": "0us",
+            "buffer": "32MB",
+        },
+        "scheme": {
+            "name": SCHEME,
+            "parameters": {"base_rtt_ns": 12_240, "most_stages": 0, "additive_milli": 77},
+        },
+        "transport": {"connections": "persistent", "rto_min": "1s"},
+        "simulator": {
+            "multipath": "per-flow",
+            "uplink": "fair",
+            "tcp": {"payload": f"{PAYLOAD_BYTES}B", "headers": f"{HEADER_BYTES}B", "ends": "ack"},
+        },
+        "workload": {
+            "sizes": "facebook-hadoop",
+            "pattern": "all-to-all",
+            "interarrival": f"{GAP_NS}ns",
+            "flows": 50_000,
+        },
+    }
+
+
+def plan(given: Given) -> Mapping[str, Planned]:
+    plugins.use(HERE / "hpcc.h")
+    given.out.mkdir(parents=True, exist_ok=True)
+    topology = (given.out / "fat-tree.toml").resolve()
+    topology.write_text("links = [\n" + "".join(f'  "{link}",\n' for link in links()) + "]\n")
+    return one_group(given, axes(given, document_of(topology), schemes=(SCHEME,)))
+
+
+def ideal_ns(source: Column, sink: Column, size_bytes: Column) -> Column:
+    """Return the FCT in an empty network as the authors' simulator computes it, from the numbers of the hosts."""
+    same_edge, same_pod = (
+        source // HOSTS == sink // HOSTS,
+        source // (HOSTS * EDGES) == sink // (HOSTS * EDGES),
+    )
+    between = np.where(same_edge, 0, np.where(same_pod, 2, 4))
+    trip_ns = (
+        2 * DELAY_NS * (between + 2)
+        + 8 * PAYLOAD_BYTES * 2 / HOST_GBPS
+        + 8 * PAYLOAD_BYTES * between / CORE_GBPS
+    )
+    packets = np.ceil(size_bytes / PAYLOAD_BYTES)
+    ideal: Column = trip_ns + 8 * (size_bytes + IDEAL_HEADER_BYTES * packets) / HOST_GBPS
+    return ideal
+
+
+def columns(bundle: Path) -> dict[str, float]:
+    """Percentiles of the slowdown in each interval of the reference, and the mean of all flows."""
+    flows = read_table(bundle / "flows.parquet", columns=["src", "dst", "bytes", "fct_us"])
+    source, sink = (
+        np.asarray([int(name[1:]) - 1 for name in flows[end].to_pylist()]) for end in ("src", "dst")
+    )
+    size_bytes, fct_us = (flows[name].to_numpy() for name in ("bytes", "fct_us"))
+    slowdown = np.maximum(1, 1000 * fct_us / ideal_ns(source, sink, size_bytes))
+    found = {MEAN: float(slowdown.mean())}
+    for (low, _), (high, _) in pairwise([(0, {}), *reference().items()]):
+        part = slowdown[(size_bytes > low) & (size_bytes <= high)]
+        found |= {f"{name} {high}": float(np.percentile(part, int(name[1:]))) for name in PERCENTILES}
+    return found
+
+
+def reference() -> dict[int, dict[str, float]]:
+    """Largest size of an interval in bytes → percentiles of the slowdown in the authors' simulator."""
+    with REFERENCE.open() as file:
+        rows = csv.DictReader(line for line in file if not line.startswith("#"))
+        return {int(row["most_bytes"]): {name: float(row[name]) for name in PERCENTILES} for row in rows}
+
+
+def ours(results: Results) -> dict[int, dict[str, float]]:
+    """The same of our runs: medians over the seeds."""
+    runs = results.runs
+    return {
+        size: {name: median(runs.values(f"{name} {size}", SCHEME)) for name in PERCENTILES}
+        for size in reference()
+    }
+
+
+def claims(results: Results) -> list[Claim]:
+    measured, theirs = ours(results), reference()
+    verdict = [all_finished(results.runs, "unfinished flows")]
+    mean = median(results.runs.values(MEAN, SCHEME)) / REFERENCE_MEAN
+    verdict.append(Claim("mean slowdown, ours over theirs", "1", f"{mean:.3f}", abs(mean - 1) <= MEAN_WITHIN))
+    for name in PERCENTILES:
+        ratios = [measured[size][name] / theirs[size][name] for size in theirs]
+        holds = all(abs(ratio - 1) <= WITHIN for ratio in ratios)
+        text = f"{min(ratios):.2f} … {max(ratios):.2f}"
+        verdict.append(
+            Claim(f"{name} of the slowdown in each of {len(ratios)} intervals of size", "1", text, holds)
+        )
+    return verdict
+
+
+def table(results: Results) -> str:
+    measured, theirs = ours(results), reference()
+    rows = [
+        (format_bytes(size), *(f"{measured[size][p]:.3f} / {theirs[size][p]:.3f}" for p in PERCENTILES))
+        for size in theirs
+    ]
+    return markdown_table(("flows up to", *(f"{p}, ours / theirs" for p in PERCENTILES)), rows, "---:")
+
+
+def draw(results: Results) -> Figure:
+    """Slowdown against size: lines are ours, crosses theirs."""
+    figure, [[axes_]] = grid(1, 1, width=5.5, height=3.6)
+    measured, theirs = ours(results), reference()
+    for name, colour in zip(PERCENTILES, ("#4477aa", "#228833", "#ee6677"), strict=True):
+        axes_.plot(
+            list(measured), [of[name] for of in measured.values()], color=colour, label=f"{name}, here"
+        )
+        axes_.plot(
+            list(theirs),
+            [of[name] for of in theirs.values()],
+            "x",
+            color=colour,
+            label=f"{name}, authors' ns-3",
+        )
+    axes_.set(
+        xscale="log", yscale="log", xlabel="flow size (bytes, upper end of the interval)", ylabel="slowdown"
+    )
+    axes_.set_yticks([1, 2, 3, 4, 6], ["1", "2", "3", "4", "6"])
+    axes_.legend(frameon=False, fontsize="small")
+    return figure
+
+
+EXPERIMENT = Experiment(
+    name="hpcc_check",
+    claim="HPCC here has the slowdowns of its authors' ns-3 at each flow size, within 10 %.",
+    figure="Li et al., SIGCOMM 2019, section 5.3, by their simulator",
+    minutes=4,
+    runner=ShortRuns(plan, columns=columns),
+    seeds=(1, 2, 3),
+    flows=50_000,
+    quick={"seeds": (1,), "flows": 10_000},
+    claims=claims,
+    numbers=lambda results: {"ours": ours(results), "theirs": reference()},
+    table=table,
+    draw=draw,
+)
