@@ -172,7 +172,7 @@ FRAME_US = (SIZE_BYTES + HEADER_BYTES) * 8e6 / RATE_BPS
 
 
 @pytest.mark.parametrize(
-    ("uplink", "crossings"), [("fabric", 2), ("kernel", 2), ("free", 2), ("unshaped", 1)]
+    ("uplink", "crossings"), [("fabric", 2), ("kernel", 2), ("fair", 2), ("free", 2), ("unshaped", 1)]
 )
 def test_a_packet_is_serialised_at_every_port_that_has_the_links_rate(uplink: str, crossings: int) -> None:
     document = {
@@ -210,6 +210,26 @@ def test_a_short_flow_passes_a_long_one_of_its_host_only_with_host_queues(
     frame_us = 1526 * 8e6 / RATE_BPS
     least, most = (0, 2) if host_queues else packets
     assert least * frame_us <= waited_us <= most * frame_us
+
+
+def test_flows_of_a_fair_host_send_in_turn() -> None:
+    """A flow of 20 packets beside one of 2,000 has half of their host's link, not what the other leaves."""
+    size_bytes = 20 * 1448
+    document = {
+        "name": "fair",
+        "fabric": {"topology": "single", "hosts": 3, "host_rate": "80Mbit"},
+        "scheme": {"name": "dctcp"},
+        "transport": {"connections": "persistent", "initial_window": 1000},
+        "simulator": {"uplink": "fair"},
+        "workload": {
+            "flow": [
+                {"from": "h2", "to": "h1", "bytes": "3MB"},
+                {"from": "h2", "to": "h3", "bytes": f"{size_bytes}B", "start": "100ms"},
+            ]
+        },
+    }
+    frame_us = 1514 * 8e6 / RATE_BPS
+    assert run(document).flows["fct_ps"][1] / 1e6 == pytest.approx(2 * 20 * frame_us, abs=3 * frame_us)
 
 
 def test_a_kernels_port_has_queues_without_marks_or_bound() -> None:
