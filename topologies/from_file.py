@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A network from a file that lists its links, in TOML or in GraphML.
+"""A network from a file that lists its links: in TOML, in GraphML, or as HPCC's ns-3 has it.
 
 Hosts are h1, h2, …, and switches s1, s2, …; their addresses follow from the numbers. The ports of a switch have the
 numbers 1, 2, … in the order in which the file names its links.
@@ -7,6 +7,9 @@ numbers 1, 2, … in the order in which the file names its links.
 The links of a GraphML file are read as tables with the keys of a [[link]]. A node is h1, h2, … or s1, s2, …: its data
 `name` or `label`, otherwise its id. An edge is a link, and its data `rate` and `delay` are texts such as "40Mbit" and
 "1ms". Other data, for example coordinates for drawing, has no effect.
+
+A file of HPCC's ns-3 begins with the numbers of nodes, switches and links, and with the nodes that are switches. Then
+each line is a link: two nodes, its rate, its delay, and its part of lost packets. Hosts and switches keep their order.
 """
 
 import re
@@ -112,7 +115,8 @@ class Parameters(Links):
     file: str = entry(
         Text(pattern=r"[^\x00]+", longest=4096, what="the path of a TOML or GraphML file"),
         'A TOML file with links = ["h1-s1", "s1-s2", …], and a [[link]] for each link with a rate or delay of its own. '
-        "Or a GraphML file (.graphml) whose edges are the links, with data rate and delay.",
+        "Or a GraphML file (.graphml) whose edges are the links, with data rate and delay. Or a topology of HPCC's"
+        " ns-3.",
     )
 
 
@@ -147,6 +151,9 @@ def build(values: Parameters) -> Topology:
         if path.suffix.lower() in SUFFIXES:
             edges = [(where, read(OwnLink, table, where)) for where, table in tables(text)]
             return _network("edges", edges, values)
+        if _NS3.match(text):
+            edges = [(where, read(OwnLink, table, where)) for where, table in _ns3_tables(text)]
+            return _network("links", edges, values)
         file = read(File, tomllib.loads(text))
         links = [(f"links[{i}]", OwnLink(ends)) for i, ends in enumerate(file.links)]
         links += [(f"link[{i}].between", link) for i, link in enumerate(file.link)]
@@ -162,6 +169,36 @@ def build(values: Parameters) -> Topology:
         raise FieldError("file", problem) from None
     except FieldError as error:
         raise FieldError("file", f"{path}: {error}") from None
+
+
+_NS3 = re.compile(r"\s*[0-9]+\s+[0-9]+\s+[0-9]+\s*\n")
+_NS3_UNITS = {"Gbps": "Gbit", "Mbps": "Mbit", "Kbps": "kbit", "bps": "bit"}
+
+
+def _ns3_tables(text: str) -> list[tuple[str, Table]]:
+    """Return the place and the table of each link of a file of HPCC's ns-3. Raises FieldError that names the line."""
+    lines = [(f"line {i}", line.split()) for i, line in enumerate(text.splitlines(), start=1) if line.split()]
+    nodes, count, links = map(int, lines[0][1])
+    switches: list[str] = []
+    first = 1
+    while first < len(lines) and len(switches) < count:
+        switches += lines[first][1]
+        first += 1
+    names = {number: f"s{i}" for i, number in enumerate(switches, start=1)}
+    hosts = (str(number) for number in range(nodes) if str(number) not in names)
+    names |= {number: f"h{i}" for i, number in enumerate(hosts, start=1)}
+    if len(lines) - first < links:
+        raise FieldError("line 1", f"says {links} links, but {len(lines) - first} lines follow the switches")
+    return [(place, _ns3_link(place, words, names)) for place, words in lines[first : first + links]]
+
+
+def _ns3_link(place: str, words: list[str], names: Mapping[str, str]) -> Table:
+    if len(words) != 5 or not {*words[:2]} <= names.keys():
+        raise FieldError(place, f"must be two nodes, rate, delay and loss, not {shortened(' '.join(words))}")
+    if words[4].strip("0.") != "":
+        raise FieldError(place, f"has the loss {words[4]}, but links here lose nothing: write 0")
+    rate = re.sub("[A-Za-z]+$", lambda unit: _NS3_UNITS.get(unit[0], unit[0]), words[2])
+    return {"between": f"{names[words[0]]}-{names[words[1]]}", "rate": rate, "delay": words[3]}
 
 
 PlacedLink = tuple[str, OwnLink]

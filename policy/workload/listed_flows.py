@@ -17,7 +17,8 @@ Traces as tables: one row for each flow, with the columns time, src, dst, bytes 
 
 A value is a quantity with a unit, as in a scenario. A column whose name ends in its unit holds plain numbers: time_s,
 time_ms, time_us, time_ns, and the same for deadline. Sizes may be plain numbers, because the column's name is their
-unit. The deadline counts from the flow's start; an empty value means that the flow has none.
+unit. The deadline counts from the flow's start; an empty value means that the flow has none. A plain number of fewer
+than 64 bytes is a flow of 64. Columns of other names have no effect.
 """
 
 import math
@@ -273,6 +274,8 @@ class FlowTable:
     """The file, for errors."""
     columns: Sequence[str]
     rows: Iterable[Row]
+    notice: str = ""
+    """How the file was understood, if that is not plain."""
 
     def workload(self, most: int | None = None) -> ExplicitWorkload:
         """Return the flows of the first `most` rows. Raises FieldError that names the file, the row and the column."""
@@ -307,11 +310,19 @@ Reader = Callable[[str, object], Any]
 _ATTRIBUTES = {"time": "start_s", "src": "source", "dst": "to", "bytes": "bytes", "deadline": "deadline_us"}
 
 
+def is_foreign(column: str) -> bool:
+    """Return whether a column has another purpose, and is no misspelt column of a flow."""
+    what = column.partition("_")[0]
+    return what not in _ATTRIBUTES and not guess(what, _ATTRIBUTES) and not guess(column, _ATTRIBUTES)
+
+
 def _readers(columns: Sequence[str]) -> dict[str, tuple[str, Reader]]:
     """Return for each column of a flow the column's name in the file, and the function that reads its cells."""
     readers: dict[str, tuple[str, Reader]] = {}
     for column in columns:
         what, _, unit = column.partition("_")
+        if is_foreign(column):
+            continue
         if what not in _ATTRIBUTES or (unit and not (what in _TIMES and unit in _UNITS_NS)):
             raise FieldError(
                 shortened(column), f"is not a column here{guess(column, _ATTRIBUTES)}; columns are {_SPELT}"
@@ -348,7 +359,8 @@ def _size(column: str, value: object) -> Any:
         return _KINDS["bytes"].read(column, value)
     if number != round(number):
         raise FieldError(column, f"must be whole bytes or a size such as 20KB, not {shortened(value)}")
-    return _KINDS["bytes"].read(column, f"{round(number)}B")
+    small = 0 < number < MIN_FLOW_BYTES
+    return _KINDS["bytes"].read(column, f"{MIN_FLOW_BYTES if small else round(number)}B")
 
 
 def _number(value: object) -> Decimal | None:

@@ -33,6 +33,8 @@ class Group:
 _STEPS = 4096
 """Points of each piece of a distribution for computing a mean. The mean is exact for straight pieces."""
 _PACKET_BYTES = re.compile(r"[1-9][0-9]{0,8}")
+_SUM_SLACK = 1e-9
+"""How far a sum of rounded probabilities may end from 1 or 100."""
 _PACKET_SLACK = 1e-9
 """Greatest rounding error of an interpolation, as a share of a packet."""
 
@@ -50,6 +52,8 @@ class SizeCdf:
     cumulative: tuple[float, ...]
     packet_bytes: int | None = None
     """Sizes are rounded up to whole packets of this many bytes, as in ns-2's tables; None: to whole bytes."""
+    notice: str = ""
+    """How the file was understood, if that is not plain."""
 
     @property
     def mean_bytes(self) -> float:
@@ -165,37 +169,73 @@ def mean_wire_bytes(sizes: Sizes, scale: float) -> Array:
 # -- tables
 
 
+_NS2_PACKET_BYTES = 1460
+_FEW_BYTES = 30_000
+"""Sizes that are all below this may be counts of packets."""
+
+
 def parse_cdf(name: str, text: str) -> SizeCdf:
     """Read "bytes probability" lines. "#" starts a comment; probabilities run to 1 or to 100 (percent).
 
     A line "packet_bytes 1460" before them means that sizes are in packets of that many bytes, and
-    that flows are whole packets. Raises FieldError that names the line if the table does not rise,
-    or does not end at 1 (100).
+    that flows are whole packets. Two other forms are known by their content: Homa's files, whose first line is a mean
+    and whose points are steps, and ns-2's, of three columns: packets, 1, probability. Raises FieldError that names the
+    line if the table does not rise, or does not end at 1 (100).
     """
+    lines = [(number, line.split("#")[0].split()) for number, line in enumerate(text.splitlines(), start=1)]
+    lines = [(number, words) for number, words in lines if words]
+    said, steps, packet_bytes = "", False, None
+    if lines and len(lines[0][1]) == 1 and _is_number(lines[0][1][0]):
+        said, steps = "read as Homa's sizes: a mean, then steps", True
+        del lines[0]
+    elif lines and lines[0][1][0] == "packet_bytes":
+        number, words = lines.pop(0)
+        if len(words) != 2 or not _PACKET_BYTES.fullmatch(words[1]):
+            raise FieldError(
+                name, f'line {number}: write "packet_bytes 1460", once and before the first point'
+            )
+        packet_bytes = int(words[1])
+    elif lines and all(len(words) == 3 and words[1] == "1" for _, words in lines):
+        said, packet_bytes = f"read as ns-2's sizes: packets of {_NS2_PACKET_BYTES} bytes", _NS2_PACKET_BYTES
+        lines = [(number, [words[0], words[2]]) for number, words in lines]
     points: list[tuple[float, float]] = []
-    packet_bytes: int | None = None
-    for number, line in enumerate(text.splitlines(), start=1):
-        words = line.split("#")[0].split()
-        if words[:1] == ["packet_bytes"]:
-            is_first = not points and packet_bytes is None
-            if not is_first or len(words) != 2 or not _PACKET_BYTES.fullmatch(words[1]):
-                problem = 'write "packet_bytes 1460", once and before the first point'
-                raise FieldError(name, f"line {number}: {problem}")
-            packet_bytes = int(words[1])
-        elif words:
-            points.append(_point(name, number, words, points[-1] if points else (0.0, 0.0)))
-    if len(points) < 2 or points[-1][1] not in (1.0, 100.0):
+    for number, words in lines:
+        if words[0] == "packet_bytes":
+            raise FieldError(
+                name, f'line {number}: write "packet_bytes 1460", once and before the first point'
+            )
+        before = points[-1] if points else (0.0, 0.0)
+        point = _point(name, number, words, before)
+        points += [(point[0], before[1]), point] if steps else [point]
+    return _cdf(name, points, packet_bytes, said)
+
+
+def _is_number(word: str) -> bool:
+    try:
+        return math.isfinite(float(word))
+    except ValueError:
+        return False
+
+
+def _cdf(name: str, points: list[tuple[float, float]], packet_bytes: int | None, said: str) -> SizeCdf:
+    whole = next(
+        (total for total in (1.0, 100.0) if points and abs(points[-1][1] - total) <= _SUM_SLACK), 0.0
+    )
+    if len(points) < 2 or not whole:
         last = f", not {points[-1][1]:g}" if points else ""
         raise FieldError(name, f"needs two points or more, up to probability 1, or 100 for percent{last}")
-    unit, whole = packet_bytes or 1, points[-1][1]
-    if not 0 < points[-1][0] * unit <= MAX_FLOW_BYTES:
+    unit, largest = packet_bytes or 1, points[-1][0]
+    if not 0 < largest * unit <= MAX_FLOW_BYTES:
         raise FieldError(
             name,
-            f"the last size must be above 0 and at most {MAX_FLOW_BYTES // 10**9} GB, not {points[-1][0]:g}",
+            f"the last size must be above 0 and at most {MAX_FLOW_BYTES // 10**9} GB, not {largest:g}",
         )
-    return SizeCdf(
-        name, tuple(s * unit for s, _ in points), tuple(p / whole for _, p in points), packet_bytes
-    )
+    if packet_bytes is None and not said and largest < _FEW_BYTES:
+        said = (
+            f'read as bytes, up to {largest:g}; for packets, write "packet_bytes 1460" before the first point'
+        )
+    sizes, shares = tuple(s * unit for s, _ in points), tuple(min(p / whole, 1.0) for _, p in points)
+    return SizeCdf(name, sizes, (*shares[:-1], 1.0), packet_bytes, said)
 
 
 def _point(name: str, number: int, words: list[str], before: tuple[float, float]) -> tuple[float, float]:

@@ -151,7 +151,11 @@ class TraceKeys:
 class FlowTableKeys:
     """The flows of a table, each with its sender, receiver and, if it has one, deadline."""
 
-    trace: str = entry(_FILE, "A table of flows; its name ends in .csv or .parquet.")
+    trace: str = entry(
+        _FILE,
+        "A table of flows; its name ends in .csv or .parquet. Or a list as HPCC's ns-3, Homa's simulator or htsim has"
+        " it, which is known by its content: host 0 there is h1.",
+    )
     flows: int | None = entry(_FLOWS, "Only the first rows of the table. By default all.", default=None)
     vary: bool = VARY
 
@@ -164,16 +168,12 @@ def workload_from(table: object, deadlines: object, load_cdf: LoadCdf, load_trac
         if deadlines is not None:
             raise FieldError("deadlines", "is for random flows; each [[workload.flow]] has its own deadline")
         return explicit_workload(table)
-    if str(table.get("trace")).endswith(SUFFIXES):
+    if "trace" in table and isinstance(flows := _flow_list(table, load_trace), ExplicitWorkload):
         if deadlines is not None:
             raise FieldError(
                 "deadlines", "is for random flows; the table's column deadline says which flows have one"
             )
-        keys = read(FlowTableKeys, table, "workload")
-        flow_table = load_trace(keys.trace)
-        if not isinstance(flow_table, FlowTable):
-            raise FieldError("workload.trace", f"{keys.trace} is not a table of flows")
-        return replace(flow_table.workload(keys.flows), vary=keys.vary)
+        return flows
     given = None if deadlines is None else read(Deadlines, deadlines, "deadlines")
     if given is not None and given.min_us > given.max_us:
         raise FieldError("deadlines.min", "must not exceed deadlines.max")
@@ -182,12 +182,27 @@ def workload_from(table: object, deadlines: object, load_cdf: LoadCdf, load_trac
     return _random(table, given, load_cdf)
 
 
+def _flow_list(table: Mapping[str, Any], load_trace: LoadTrace) -> ExplicitWorkload | None:
+    """Return the flows of a file that lists sender and receiver of each; None for a trace to one receiver."""
+    named = table.get("trace")
+    if not isinstance(named, str) or not (named.endswith(SUFFIXES) or "to" not in table):
+        return None
+    keys = read(FlowTableKeys, table, "workload")
+    flows = load_trace(keys.trace)
+    if not isinstance(flows, FlowTable):
+        raise FieldError(
+            "workload.to",
+            'is missing: a trace of "ms KB sender" lines needs the receiver, for example to = "h1"',
+        )
+    return replace(flows.workload(keys.flows), vary=keys.vary)
+
+
 def _trace(keys: TraceKeys, deadlines: Deadlines | None, load_trace: LoadTrace) -> TraceWorkload:
     trace = load_trace(keys.trace)
     if not isinstance(trace, Trace):
         raise FieldError(
             "workload.trace",
-            f"{keys.trace} is a table of flows, so its name must end in {' or '.join(SUFFIXES)}",
+            f"{keys.trace} lists the sender and the receiver of each flow: omit to",
         )
     if keys.flows is not None and keys.flows > len(trace):
         raise FieldError(

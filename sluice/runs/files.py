@@ -8,15 +8,19 @@ import copy
 import csv
 import json
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from decimal import Decimal, InvalidOperation
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from sluice.policy.errors import FieldError, SluiceError, guess
 from sluice.policy.network.graph import Topology
 from sluice.policy.schema.fitting import NetworkPath, path_of
+from sluice.policy.workload.field_lists import parse_list
 from sluice.policy.workload.flows import Trace, parse_trace
-from sluice.policy.workload.listed_flows import SUFFIXES, FlowTable, Row
+from sluice.policy.workload.listed_flows import SUFFIXES, FlowTable, Row, is_foreign
 from sluice.policy.workload.scenario import Fabric, Scenario, check_topology, scenario_from_document
 from sluice.policy.workload.sizes import SizeCdf, parse_cdf
 from sluice.policy.workload.tables import LoadCdf, LoadTrace
@@ -69,14 +73,59 @@ def load_flow_table(path: Path) -> FlowTable:
         table = parquet.ParquetFile(path)
         return FlowTable(str(path), table.schema_arrow.names, _parquet_rows(table))
     with path.open(newline="", encoding="utf-8-sig") as file:
-        columns = [column.strip() for column in next(csv.reader(file), [])]
-    return FlowTable(str(path), columns, _csv_rows(path, columns))
+        header = file.readline()
+        delimiter = ";" if ";" in header and "," not in header else ","
+        columns = [column.strip() for column in next(csv.reader([header], delimiter=delimiter), [])]
+        first = next((row for _, row in _csv_rows(path, columns, delimiter)), {})
+    change, said = _as_our_columns(columns, first, delimiter)
+    rows = ((place, change(row)) for place, row in _csv_rows(path, columns, delimiter))
+    return FlowTable(str(path), columns, rows, "; ".join(said))
 
 
-def _csv_rows(path: Path, columns: Sequence[str]) -> Iterator[Row]:
+_EPOCH_S = 10**8
+"""Times from this on are seconds since 1970."""
+
+
+def _as_our_columns(
+    columns: Sequence[str], first: Mapping[str, Any], delimiter: str
+) -> tuple[Callable[[Mapping[str, Any]], Mapping[str, Any]], list[str]]:
+    """Return what turns a row into one of ours, by the first row, and what to say about it."""
+    said = [f"column {column} has no effect" for column in columns if is_foreign(column)]
+    numbered = all(str(first.get(end, "")).strip().isdigit() for end in ("src", "dst"))
+    if numbered:
+        said.append("hosts are numbered from 0: 0 is h1")
+    time = next((column for column in columns if column.startswith("time_")), None)
+    text = str(first.get(time, "")).replace(",", ".") if time else ""
+    since = Decimal(text) if time == "time_s" and _is_decimal(text) and Decimal(text) >= _EPOCH_S else None
+    if since is not None:
+        said.append(f"times count from {since} on")
+
+    def change(row: Mapping[str, Any]) -> Mapping[str, Any]:
+        values = dict(row)
+        if delimiter == ";":
+            values = {name: value.replace(",", ".") for name, value in values.items()}
+        if numbered:
+            values |= {
+                end: f"h{int(values[end]) + 1}" for end in ("src", "dst") if values[end].strip().isdigit()
+            }
+        if since is not None and time is not None and _is_decimal(values[time]):
+            values[time] = str(Decimal(values[time]) - since)
+        return values
+
+    return change, said
+
+
+def _is_decimal(text: str) -> bool:
+    try:
+        return Decimal(text.strip()).is_finite()
+    except InvalidOperation:
+        return False
+
+
+def _csv_rows(path: Path, columns: Sequence[str], delimiter: str) -> Iterator[Row]:
     """Yield the rows after the first. Empty lines and lines that start with # are no rows."""
     with path.open(newline="", encoding="utf-8-sig") as file:
-        lines = csv.reader(file)
+        lines = csv.reader(file, delimiter=delimiter)
         try:
             next(lines, None)
             for values in lines:
@@ -114,7 +163,7 @@ Parsed = TypeVar("Parsed")
 def load_cdf(name: str) -> SizeCdf:
     """Return a distribution, by the name of a file in sluice/data/workloads or in a plugin, or by path."""
     named = plugins.WORKLOADS.get(name, WORKLOADS / f"{name}.cdf")
-    path = Path(name) if name.endswith(".cdf") else named
+    path = Path(name) if name.endswith(".cdf") or (not is_file(named) and is_file(Path(name))) else named
     if not is_file(path):
         names = known_workloads()
         raise FieldError(
@@ -122,7 +171,9 @@ def load_cdf(name: str) -> SizeCdf:
             f"there is no file {path}{guess(name, names)}; the known names are {', '.join(names)}; "
             "otherwise give the path of a .cdf file",
         )
-    return _parsed("workload.sizes", path, parse_cdf)
+    cdf = _parsed("workload.sizes", path, parse_cdf)
+    say_once(path, cdf.notice)
+    return cdf
 
 
 def known_workloads() -> list[str]:
@@ -141,21 +192,37 @@ def load_trace(name: str) -> Trace | FlowTable:
     if not is_file(path):
         raise FieldError(
             "workload.trace",
-            f'there is no file {path}: give the path of a file of "ms KB sender" lines, or of a table of flows '
-            f"({', '.join(SUFFIXES)})",
+            f'there is no file {path}: give the path of a file of "ms KB sender" lines, of a table of flows '
+            f"({', '.join(SUFFIXES)}), or of a list of HPCC's, Homa's or htsim's simulator",
         )
     if path.suffix not in SUFFIXES:
-        return _parsed("workload.trace", path, parse_trace)
-    try:
-        return load_flow_table(path)
-    except (OSError, ValueError, csv.Error) as error:
-        raise FieldError("workload.trace", f"cannot read {path} ({error}); give a table of flows") from None
+        table = _parsed("workload.trace", path, parse_list)
+        if table is None:
+            return _parsed("workload.trace", path, parse_trace)
+    else:
+        try:
+            table = load_flow_table(path)
+        except FieldError as error:
+            raise FieldError("workload.trace", f"{path}: {error}") from None
+        except (OSError, ValueError, csv.Error) as error:
+            raise FieldError(
+                "workload.trace", f"cannot read {path} ({error}); give a table of flows"
+            ) from None
+    say_once(path, table.notice)
+    return table
+
+
+@cache
+def say_once(path: Path, notice: str) -> None:
+    """Print how a file was understood, once in a process."""
+    if notice:
+        print(f"{path}: {notice}", file=sys.stderr)
 
 
 def _parsed(field: str, path: Path, parse: Callable[[str, str], Parsed]) -> Parsed:
     """Return the parsed content of a file that a scenario names. Errors name the key, the file and the line."""
     try:
-        return parse(str(path), path.read_text())
+        return parse(str(path), path.read_text(encoding="utf-8-sig"))
     except FieldError as error:
         raise FieldError(field, str(error)) from None
     except (OSError, UnicodeDecodeError) as error:
