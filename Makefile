@@ -18,7 +18,7 @@ JOBS ?= 5
 unexport PYTHONDONTWRITEBYTECODE
 export OPENBLAS_NUM_THREADS := 1
 CORE_SOURCES := $(wildcard simulator/core/*/*.[ch]pp simulator/core/*/*/*.[ch]pp)
-C_SOURCES := $(wildcard topologies/*.c dataplane/bpf/*.[ch] dataplane/include/*.h hostagent/examples/*.c) \
+C_SOURCES := $(wildcard topologies/*.c dataplane/bpf/*.[ch] dataplane/include/*.h hostagent/examples/*.c experiments/peers/*.h) \
 	$(filter-out %.gen.h,$(wildcard dataplane/laws/*.h)) $(CORE_SOURCES) \
 	$(wildcard experiments/checks/ns3/driver/*.[ch]pp tests/sim/*.cpp)
 

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
  * HPCC: the window follows how full the fullest link of the path is, by what each hop says of itself.
  *
@@ -18,10 +18,10 @@
 #define SL_CONTROL hpcc
 #define SL_ECHO SL_ECHO_NONE
 #define SL_TELEMETRY 1
-#define SL_PARAMETERS(P)                                                                                              \
-	P(base_rtt_ns, 13000, "T: a little more than the longest round trip without queues.")                         \
-	P(eta_milli, 950, "Utilisation to aim at, in thousandths.")                                                   \
-	P(most_stages, 5, "Increases in a row before the window follows the utilisation again.")                      \
+#define SL_PARAMETERS(P)                                                                                             \
+	P(base_rtt_ns, 13000, "T: a little more than the longest round trip without queues.")                        \
+	P(eta_milli, 950, "Utilisation to aim at, in thousandths.")                                                  \
+	P(most_stages, 5, "Increases in a row before the window follows the utilisation again.")                     \
 	P(additive_milli, 80, "W_AI: packets that a round adds, in thousandths.")
 #define SL_STATE struct hpcc_state
 #include "hooks.h"
@@ -79,8 +79,8 @@ static void hpcc_move(struct sl_sender *s, int round)
 	sl_u64 eta_q20 = HPCC_ONE_Q20 * p->eta_milli / 1000, added_q16 = SL_Q16_ONE * p->additive_milli / 1000;
 	int follows = own->utilisation_q20 >= eta_q20 || own->stage >= p->most_stages;
 
-	s->cwnd_q16 = added_q16 + (follows ? own->reference_q16 * eta_q20 / (own->utilisation_q20 | 1)
-					   : own->reference_q16);
+	s->cwnd_q16 = added_q16 +
+		      (follows ? own->reference_q16 * eta_q20 / (own->utilisation_q20 | 1) : own->reference_q16);
 	if (!round)
 		return;
 	own->stage = follows ? 0 : own->stage + 1;

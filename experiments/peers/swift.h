@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
  * Swift: the window holds the delay of each packet at a target.
  *
@@ -20,14 +20,14 @@
  */
 #define SL_CONTROL swift
 #define SL_ECHO SL_ECHO_NONE
-#define SL_PARAMETERS(P)                                                                                              \
-	P(base_target_ns, 25000, "Target delay of a large window.")                                                   \
-	P(range_ns, 100000, "What flow scaling adds at most.")                                                        \
-	P(least_scaled_milli, 100, "Window with the largest target, in thousandths of a packet.")                     \
-	P(most_scaled_milli, 100000, "Window from which on nothing is added, in thousandths of a packet.")            \
-	P(additive_milli, 1000, "Packets that a round trip adds, in thousandths.")                                    \
-	P(beta_milli, 800, "Part of the relative excess delay that a cut takes, in thousandths.")                     \
-	P(most_cut_milli, 500, "Largest part of the window that a cut takes, in thousandths.")                        \
+#define SL_PARAMETERS(P)                                                                                             \
+	P(base_target_ns, 25000, "Target delay of a large window.")                                                  \
+	P(range_ns, 100000, "What flow scaling adds at most.")                                                       \
+	P(least_scaled_milli, 100, "Window with the largest target, in thousandths of a packet.")                    \
+	P(most_scaled_milli, 100000, "Window from which on nothing is added, in thousandths of a packet.")           \
+	P(additive_milli, 1000, "Packets that a round trip adds, in thousandths.")                                   \
+	P(beta_milli, 800, "Part of the relative excess delay that a cut takes, in thousandths.")                    \
+	P(most_cut_milli, 500, "Largest part of the window that a cut takes, in thousandths.")                       \
 	P(least_cwnd_milli, 10, "Least window, in thousandths of a packet.")
 #define SL_STATE struct swift_state
 #include "hooks.h"

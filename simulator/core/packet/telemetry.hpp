@@ -14,7 +14,7 @@ namespace sluice
 {
 
 struct Hops {
-	std::array<sl_hop, SL_HOPS_MAX> of;
+	std::array<sl_hop, SL_HOPS_MAX> of = {};
 	std::uint32_t count = 0;
 };
 

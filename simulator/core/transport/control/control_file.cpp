@@ -18,7 +18,7 @@ ControlFile::ControlFile(const std::string &library, std::vector<std::uint32_t> 
       parameters_(std::move(parameters))
 {
 	if (!library_)
-		throw std::invalid_argument(dlerror());
+		throw std::invalid_argument(dlerror()); // NOLINT(concurrency-mt-unsafe): its text is the thread's own
 	hooks_ = static_cast<const sl_hooks *>(dlsym(library_.get(), "sl_hooks"));
 	if (!hooks_ || hooks_->version != SL_HOOKS_VERSION || hooks_->parameters != parameters_.size() ||
 	    hooks_->state_bytes > SL_STATE_MAX)
