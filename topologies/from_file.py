@@ -4,9 +4,10 @@
 Hosts are h1, h2, …, and switches s1, s2, …; their addresses follow from the numbers. The ports of a switch have the
 numbers 1, 2, … in the order in which the file names its links.
 
-The links of a GraphML file are read as tables with the keys of a [[link]]. A node is h1, h2, … or s1, s2, …: its data
-`name` or `label`, otherwise its id. An edge is a link, and its data `rate` and `delay` are texts such as "40Mbit" and
-"1ms". Other data, for example coordinates for drawing, has no effect.
+The links of a GraphML file are read as tables with the keys of a [[link]]. A node is h1, h2, … or s1, s2, …: its id if
+that has this form, otherwise its data `name` or `label`, or its label in yEd. An edge is a link, and its data `rate`
+and `delay` are texts such as "40Mbit" and "1ms", or the default of their keys; a rate without a unit is in bit/s. Other
+data, for example coordinates for drawing, has no effect.
 
 A file of HPCC's ns-3 begins with the numbers of nodes, switches and links, and with the nodes that are switches. Then
 each line is a link: two nodes, its rate, its delay, and its part of lost packets. Hosts and switches keep their order.
@@ -20,7 +21,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from xml.etree import ElementTree
 
-from sluice.policy.errors import FieldError, guess, shortened
+from sluice.policy.errors import FieldError, shortened
 from sluice.policy.network.graph import DELAY, RATE, Links, Port, Topology, host, switch
 from sluice.policy.schema.entries import TableOf, entry, read
 from sluice.policy.schema.kinds import ListOf, Text
@@ -28,6 +29,8 @@ from sluice.topologies.wiring import core_link, host_link
 
 SUFFIXES = (".graphml", ".xml")
 _NAMES = ("name", "label")
+_NUMBER = re.compile(r"[0-9]{1,15}(\.[0-9]{1,15})?")
+_NODE = re.compile(r"[hs][1-9][0-9]*")
 _VALUES = ("rate", "delay")
 Table = dict[str, str]
 Element = ElementTree.Element
@@ -35,15 +38,23 @@ Element = ElementTree.Element
 
 def tables(text: str) -> list[tuple[str, Table]]:
     """Return the place in the file and the table of each edge. Raises FieldError that names the place."""
-    graph, keys = _graph(text)
-    names = {}
+    graph, keys, defaults = _graph(text)
+    names: dict[str, str] = {}
+    places: dict[str, int] = {}
     for i, node in enumerate(_all(graph, "node")):
         data, node_id = _data(node, keys), node.get("id")
         if node_id is None:
             raise FieldError(f"node[{i}].id", 'is missing; give each node one, for example id="h1"')
-        names[node_id] = next((data[key] for key in _NAMES if key in data), node_id)
+        drawn = (part.text or "" for part in node.iter() if _tag(part) == "NodeLabel")
+        given = next((data[key] for key in _NAMES if key in data), next(drawn, node_id).strip())
+        name = names[node_id] = node_id if _NODE.fullmatch(node_id) else given
+        if places.setdefault(name, i) != i:
+            raise FieldError(
+                f"node[{i}]", f"is {shortened(name)}, as node[{places[name]}] is; give each a name"
+            )
     edges = [
-        (f"edge[{i}]", _table(f"edge[{i}]", edge, names, keys)) for i, edge in enumerate(_all(graph, "edge"))
+        (f"edge[{i}]", defaults | _table(f"edge[{i}]", edge, names, keys))
+        for i, edge in enumerate(_all(graph, "edge"))
     ]
     linked = {end for _, table in edges for end in table["between"].split("-")}
     if lone := next((name for name in names.values() if name not in linked), None):
@@ -51,8 +62,14 @@ def tables(text: str) -> list[tuple[str, Table]]:
     return edges
 
 
-def _graph(text: str) -> tuple[Element, Mapping[str, str]]:
-    """Return the only graph of the file, and the name of each key of data by its id."""
+def _decoded(data: bytes) -> str:
+    """Return the text of an XML file. Its first line says the encoding; without that it is UTF-8."""
+    declared = re.match(rb"<\?xml[^>]*encoding=[\"\']([A-Za-z0-9._-]+)", data)
+    return data.decode(declared[1].decode() if declared else "utf-8-sig").removeprefix("\ufeff")
+
+
+def _graph(text: str) -> tuple[Element, Mapping[str, str], Table]:
+    """Return the only graph of the file, the name of each key of data by its id, and the defaults of edges."""
     if "<!DOCTYPE" in text:  # the declarations in it can make a small file a huge one
         raise FieldError("DOCTYPE", "is not allowed here; remove it")
     try:
@@ -64,9 +81,18 @@ def _graph(text: str) -> tuple[Element, Mapping[str, str]]:
         raise FieldError("graphml", f"must hold one graph, not {len(graphs)}; the first tag must be graphml")
     if _all(graphs[0], "hyperedge"):
         raise FieldError("hyperedge", "is not a link; write an edge for each pair of ends")
-    return graphs[0], {
-        key.get("id", ""): key.get("attr.name", key.get("id", "")) for key in _all(root, "key")
-    }
+    names = {key.get("id", ""): key.get("attr.name", key.get("id", "")) for key in _all(root, "key")}
+    return graphs[0], names, _defaults(root, names)
+
+
+def _defaults(root: Element, names: Mapping[str, str]) -> Table:
+    """Return what an edge has without data of its own: rate and delay, if their keys have a default."""
+    found = {}
+    for key in _all(root, "key"):
+        default, name = _all(key, "default"), names[key.get("id", "")]
+        if key.get("for", "all") in ("edge", "all") and name in _VALUES and default:
+            found[name] = (default[0].text or "").strip()
+    return found
 
 
 def _table(where: str, edge: Element, names: Mapping[str, str], keys: Mapping[str, str]) -> Table:
@@ -79,12 +105,10 @@ def _table(where: str, edge: Element, names: Mapping[str, str], keys: Mapping[st
             raise FieldError(f"{where}.{side}", f"{shortened(node)} is not the id of a node")
         ends.append(names[node])
     table = {"between": "-".join(ends)}
-    for key, value in _data(edge, keys).items():
-        if key in _VALUES:
-            table[key] = value
-        elif near := guess(key, _VALUES):
-            raise FieldError(f"{where}.{key}", f"is not a key here{near}")
-    return table
+    values = {key: value for key, value in _data(edge, keys).items() if key in _VALUES}
+    if _NUMBER.fullmatch(values.get("rate", "")):
+        values["rate"] = f"{round(float(values['rate']))}bit"
+    return table | values
 
 
 def _data(element: Element, keys: Mapping[str, str]) -> Table:
@@ -147,10 +171,11 @@ def build(values: Parameters) -> Topology:
     """Return the network of the file. Raises FieldError that names the file and the link."""
     path = Path(values.file)
     try:
-        text = path.read_text()
         if path.suffix.lower() in SUFFIXES:
+            text = _decoded(path.read_bytes())
             edges = [(where, read(OwnLink, table, where)) for where, table in tables(text)]
             return _network("edges", edges, values)
+        text = path.read_text(encoding="utf-8-sig")
         if _NS3.match(text):
             edges = [(where, read(OwnLink, table, where)) for where, table in _ns3_tables(text)]
             return _network("links", edges, values)
@@ -163,7 +188,9 @@ def build(values: Parameters) -> Topology:
             "file", f"cannot read {path} ({error.strerror}); give a TOML or GraphML file"
         ) from None
     except UnicodeDecodeError as error:
-        raise FieldError("file", f"{path} is not text in UTF-8: {error.reason}") from None
+        raise FieldError("file", f"{path} is not text in {error.encoding}: {error.reason}") from None
+    except LookupError as error:
+        raise FieldError("file", f"{path}: {error}; write it in UTF-8") from None
     except tomllib.TOMLDecodeError as error:
         problem = f"{path} is not TOML: {error}; the name of a GraphML file ends with .graphml"
         raise FieldError("file", problem) from None

@@ -203,12 +203,7 @@ def test_the_example_of_the_page(tmp_path: Path) -> None:
         ("h1 h2", ["h1-h2"], r'edge\[0\]: "h1-h2" joins two hosts'),
         ("h1 h2 s1", ["h1-s1", "h2-s2"], r'edge\[1\].target: "s2" is not the id of a node'),
         ("h1 h2 s1", ["h1-s1", "h2-s1", "s1-h2"], r'edge\[2\]: "s1-h2" is in the file already, as edge\[1\]'),
-        ("h1 h2 s1", ["h1-s1 d0=5", "h2-s1"], r"edge\[0\].rate: \"5\" is not a quantity"),
-        (
-            "h1 h2 s1",
-            ["h1-s1 d1=1Gbit", "h2-s1"],
-            r"edge\[0\].rat: is not a key here \(did you mean rate\?\)",
-        ),
+        ("h1 h2 s1", ["h1-s1 d0=fast", "h2-s1"], r"edge\[0\].rate: \"fast\" is not a quantity"),
         ("h1 h2 s1 s2", ["h1-s1", "h2-s1"], 'node: "s2" has no edge'),
     ],
 )
@@ -219,6 +214,54 @@ def test_a_wrong_graph_is_answered_with_the_place(
         build_file(file_of(tmp_path, nodes, *edges))
     assert refused.value.field == "file"
     assert "net.graphml" in str(refused.value)
+
+
+HOSTS = '<edge source="h1" target="s1"/><edge source="h2" target="s1">{}</edge></graph></graphml>'
+NODES = '<graph><node id="h1"/><node id="h2"/><node id="s1">{}</node>'
+
+
+@pytest.mark.parametrize(
+    ("text", "rates_bps"),
+    [
+        (
+            '<graphml><key id="d" for="edge" attr.name="rate"><default>10Mbit</default></key>'
+            + NODES.format("")
+            + HOSTS.format('<data key="d">2500000.0</data>'),
+            [10 * 10**6, 2_500_000],
+        ),
+        (
+            '<?xml version="1.0" encoding="ISO-8859-1"?><graphml><key id="n" attr.name="label"/>'
+            '<key id="s" for="edge" attr.name="date"/>'
+            + NODES.format('<data key="n">K\xf6ln</data>')
+            + HOSTS.format('<data key="s">2011-05</data>'),
+            [10**7, 10**7],
+        ),
+        (
+            '\ufeff<graphml><graph><node id="n0"><data><y><NodeLabel>h1</NodeLabel></y></data></node>'
+            '<node id="n1"><data><y><NodeLabel> h2 </NodeLabel></y></data></node>'
+            '<node id="n2"><data><y><NodeLabel>s1</NodeLabel></y></data></node>'
+            '<edge source="n0" target="n2"/><edge source="n1" target="n2"/></graph></graphml>',
+            [10**7, 10**7],
+        ),
+    ],
+)
+def test_graphs_as_editors_write_them(tmp_path: Path, text: str, rates_bps: list[int]) -> None:
+    """Defaults count, a rate without a unit is in bit/s, ids win over cities, and the first line says the encoding."""
+    path = tmp_path / "net.graphml"
+    path.write_bytes(text.encode("latin-1" if "ISO" in text else "utf-8"))
+    network = topologies.build("file", file=str(path), host_rate_bps=10**7)
+    assert [(port.peer, port.rate_bps) for port in network.ports] == list(
+        zip(("h1", "h2"), rates_bps, strict=True)
+    )
+
+
+def test_two_nodes_of_one_name_are_refused(tmp_path: Path) -> None:
+    text = (
+        '<graphml><key id="n" attr.name="name"/><graph><node id="a"><data key="n">s1</data></node>'
+        '<node id="b"><data key="n">s1</data></node></graph></graphml>'
+    )
+    with pytest.raises(FieldError, match=r'node\[1\]: is "s1", as node\[0\] is'):
+        build_file(text_file(tmp_path, text))
 
 
 @pytest.mark.parametrize(
