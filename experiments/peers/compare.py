@@ -45,7 +45,7 @@ TINY = "facebook-hadoop"
 """A workload whose flows mostly have some hundred bytes."""
 EXPLANATIONS = {
     "pfabric": "pFabric knows the size of every flow",
-    "pias": "no threshold of sluice is below K, so tiny flows share a queue with the first K bytes of all; sluice-low's are",
+    "pias": "no threshold of sluice is below K, so tiny flows wait behind the first K bytes of all; sluice-low's are",
 }
 BINS = 10
 """Intervals of flow size, with equal numbers of flows."""
