@@ -10,7 +10,7 @@ import pytest
 
 from sluice import topologies
 from sluice.policy.errors import FieldError, SluiceError
-from sluice.policy.workload.listed_flows import FlowTable
+from sluice.policy.workload.listed_flows import ExplicitWorkload, FlowTable
 from sluice.policy.workload.sizes import parse_cdf
 from sluice.runs.files import load_trace, say_once, scenario_with
 
@@ -35,7 +35,7 @@ def flows(path: Path) -> list[tuple[float, str, str, int | None]]:
     return [(flow.start_s, flow.source, flow.to, flow.bytes) for flow in table.workload().flows]
 
 
-LISTS = {
+LISTS: dict[str, tuple[str, str, list[tuple[float, str, str, int]]]] = {
     "flow.txt": (
         "3\n0 2 3 100 150000 2.0\n1 2 3 101 20000 2.000012500\n3 2 3 102 40 2.000310000\n\nfirst line: flow #\n",
         "a list of HPCC's ns-3: 3 flows, host 0 is h1; times count from 2 s on; 1 flows of fewer than 64 bytes have 64",
@@ -127,7 +127,9 @@ def test_a_scenario_names_such_a_list_and_its_hosts_must_exist(write: Write) -> 
     text, _, expected = LISTS["flow.txt"]
     path = write("flow.txt", text)
     resolved = scenario_with(scenario(trace=str(path)))
-    assert [flow.bytes for flow in resolved.scenario.workload.flows] == [row[3] for row in expected]  # type: ignore[union-attr]
+    workload = resolved.scenario.workload
+    assert isinstance(workload, ExplicitWorkload)
+    assert [flow.bytes for flow in workload.flows] == [row[3] for row in expected]
     with pytest.raises(FieldError, match="lists the sender and the receiver of each flow: omit to"):
         scenario_with(scenario(trace=str(path), to="h1"))
     with pytest.raises(FieldError, match=r"workload\.to: is missing"):
