@@ -128,8 +128,12 @@ def control_object(control: Control) -> Path:
         text = run([*_clang_argv(), "-E", "-P", str(source)])
         target = folder / f"{control.name}-{hashlib.sha256(text.encode()).hexdigest()[:16]}.bpf.o"
         if not target.exists():
-            _clang(source, target)
+            _clang(source, target, "prlimit", f"--as={_MOST_COMPILER_BYTES}")
     return target
+
+
+_MOST_COMPILER_BYTES = 4 * 10**9
+"""Address space of the compiler for a file from outside: clang 14 takes 35 GB for some expressions that BPF lacks."""
 
 
 def check_types(name: str, header_folder: Path) -> None:
@@ -138,9 +142,9 @@ def check_types(name: str, header_folder: Path) -> None:
     run([_tool("clang"), *_CLANG_FLAGS, *includes, "-fsyntax-only", str(SOURCES / f"{name}.bpf.c")])
 
 
-def _clang(source: Path, target: Path) -> None:
+def _clang(source: Path, target: Path, *before: str) -> None:
     partial = target.with_suffix(".partial")
-    run([*_clang_argv(), "-c", str(source), "-o", str(partial)])
+    run([*before, *_clang_argv(), "-c", str(source), "-o", str(partial)])
     partial.replace(target)
 
 

@@ -42,8 +42,16 @@ struct swift_state {
 /* 1 / sqrt(cwnd), Q16. Four steps of Newton's method from a power of two are exact for 64 bits. */
 static sl_u64 swift_inverse_root_q16(sl_u64 cwnd_q16)
 {
-	sl_u64 root_q8 = 1ULL << ((64 - __builtin_clzll(cwnd_q16 | 1)) / 2);
+	sl_u64 rest = cwnd_q16, root_q8;
+	sl_u32 bits = 0;
 
+	for (sl_u32 step = 32; step; step /= 2) {
+		if (rest >> step) {
+			rest >>= step;
+			bits += step;
+		}
+	}
+	root_q8 = 1ULL << (bits / 2 + 1);
 	for (int i = 0; i < 4; i++)
 		root_q8 = (root_q8 + cwnd_q16 / root_q8) / 2 | 1;
 	return (1ULL << 24) / root_q8;

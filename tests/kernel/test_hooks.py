@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 import pytest
 
+from experiments import peers
 from sluice.dataplane import build
-from sluice.dataplane.congestion import ControlSettings, HostEntry, register_congestion_control
+from sluice.dataplane.congestion import ControlSettings, HostEntry, available, register_congestion_control
 from sluice.dataplane.port_settings import PortSettings
 from sluice.policy.controls import Control
 from sluice.runtime import control_files
@@ -148,6 +149,14 @@ def test_a_loss_and_a_timeout_have_hooks(bell: Dumbbell, control: Control) -> No
             bell.ports.set(PORT, PortSettings(RATE_BPS, K_BYTES, BUFFER_BYTES))
         run_until(one, lambda: info(sender).cwnd == 3, "the hook's window")
         one.close()
+
+
+def test_swift_loads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel's verifier accepts a control with roots, divisions and loops."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    swift = control_files.read(Path(peers.__file__).with_name("swift.h"))
+    with register_congestion_control(swift.kernel_name):
+        assert swift.kernel_name in available()
 
 
 def test_another_agent_finds_the_compiled_program(control: Control) -> None:

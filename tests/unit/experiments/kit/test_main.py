@@ -100,6 +100,7 @@ def test_every_name__has_an_experiment_a_page_and_a_quick_mode(name: str) -> Non
     assert not whole.quick
 
 
+@pytest.mark.usefixtures("no_plugin_stays")
 @pytest.mark.slow
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_every_name__plans_scenarios_in_folders_of_their_own(name: str, tmp_path: Path) -> None:
