@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The HTTP server: Tornado reads and writes HTTP/1.1, the Flask application answers.
 
-    accept → a place → the first byte → (TLS) → the header → the whole body → a thread of its kind → answer or stream
+    accept → a place → the first bytes → its turn (TLS: a handshake) → the header → the whole body → a thread of its
+    kind → answer or stream
 
 Each step has a deadline or a limit. A view runs only when its whole request is there, and each kind of request has
 threads of its own. So no slow client, and no flood of one kind, delays another.
@@ -66,11 +67,20 @@ PARKED_S, MOST_PARKED = 10.0, 500
 """While more clients are refused, the time after which their connections end, and for how many. Many a client tries
 again once its connection has ended, and each attempt costs a millisecond."""
 AT_ONCE = 8
-"""How many streams send their frames before the loop looks for other work."""
+"""How many streams send their frames, and how many connections are accepted, before the loop looks for other work."""
+PAUSE_S, AFTER_PAUSE = 0.02, 400
+"""If more connections wait than are accepted at once: a pause, and how many come after it. By then, clients that only
+connect have gone, and cost a tenth of a request."""
+REQUESTS_PER_S, BURST = 250, 150
+"""Requests of strangers that begin in a second, and at once after a pause. Each costs about a millisecond of CPU time,
+and a page of the dashboard takes about a hundred."""
 PLAIN, UNIX, AGENTS = "plain", "unix", "agents"
 """Kinds of listeners. Each has places of its own."""
 
-FLOWS_PATH = "/api/v1/flows"
+FLOWS_PATH, AGENTS_PATH = "/api/v1/flows", "/api/v1/agents/"
+PEEKED_BYTES = 64
+AGENTS_FIRST_BYTES = tuple(f"POST {path}".encode() for path in (FLOWS_PATH, AGENTS_PATH))
+"""How a first request begins that waits for no turn: agents' documents have threads and places of their own."""
 STREAM_PATH = "/api/v1/events"
 HEALTH_PATHS = ("/api/v1/health", "/health")
 _THREADS = {"agents": 8, "local-agents": 8, "health": 2, "streams": 1, "changes": 16}
@@ -86,7 +96,7 @@ def kind_of(method: str, path: str, channel: Channel) -> str:
     """Return the kind of a request, which has threads of its own."""
     if channel.is_agents:
         return "agents"
-    if method == "POST" and (path.startswith("/api/v1/agents/") or path == FLOWS_PATH):
+    if method == "POST" and (path.startswith(AGENTS_PATH) or path == FLOWS_PATH):
         return "agents" if channel.is_trusted else "local-agents"
     if path in HEALTH_PATHS:
         return "health"
@@ -100,6 +110,41 @@ def most_body_bytes(path: str) -> int:
     return MAX_FLOWS_BODY_BYTES if path == FLOWS_PATH else MAX_BODY_BYTES
 
 
+class Pace:
+    """Lets the requests of strangers begin at a limited rate. The thread of the event loop uses it.
+
+    The newest goes first: in a flood that came at one moment, a later client does not wait for all of it.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._left, self._counted_s = float(BURST), loop.time()
+        self._waiting: dict[object, Callable[[], bool]] = {}
+        self._is_pausing = False
+
+    def admit(self, client: object, begin: Callable[[], bool]) -> None:
+        """Call `begin` at the client's turn. It returns False if the client has gone, which costs no turn."""
+        self._waiting[client] = begin
+        if not self._is_pausing:
+            self._continue()
+
+    def forget(self, client: object) -> None:
+        """Call `begin` of a client that has gone, so that its request ends. Without one, nothing happens."""
+        if begin := self._waiting.pop(client, None):
+            begin()
+
+    def _continue(self) -> None:
+        now_s = self._loop.time()
+        self._left = min(BURST, self._left + REQUESTS_PER_S * (now_s - self._counted_s))
+        self._counted_s = now_s
+        while self._waiting and self._left >= 1:
+            _, begin = self._waiting.popitem()
+            self._left -= begin()
+        self._is_pausing = bool(self._waiting)
+        if self._is_pausing:
+            self._loop.call_later(AT_ONCE / REQUESTS_PER_S, self._continue)
+
+
 class Bridge:
     """The server of one worker process. The thread of the event loop uses it."""
 
@@ -109,6 +154,7 @@ class Bridge:
         self.services: Services = app.extensions[EXTENSION]
         self.loop = asyncio.get_running_loop()
         self.places = {kind: ConnectionPlaces(most_connections) for kind in (PLAIN, UNIX, AGENTS)}
+        self.pace = Pace(self.loop)
         self.held = {True: 0, False: 0}
         """Bytes of bodies in memory, of callers that are trusted and of others."""
         self._threads = {
@@ -132,22 +178,27 @@ class Bridge:
         self._listeners.append(listener)
         self.loop.add_reader(listener, self._accept, kind, listener)
 
-    def _accept(self, kind: str, listener: socket.socket) -> None:
-        for _ in range(AT_ONCE):
+    def _accept(self, kind: str, listener: socket.socket, most: int = AT_ONCE) -> None:
+        pause_s = PAUSE_S
+        for _ in range(most):
             try:
                 accepted, address = listener.accept()
             except BlockingIOError:
+                if most > AT_ONCE:
+                    self.loop.add_reader(listener, self._accept, kind, listener)
                 return
             except OSError as error:  # no descriptors: the client waits
                 log.warning("cannot accept a connection: %s", error)
-                self.loop.remove_reader(listener)
-                self.loop.call_later(0.1, self.listen, kind, listener)
-                return
+                pause_s = 0.1
+                break
             accepted.setblocking(False)
             if has_gone(accepted):
                 accepted.close()
-                continue
-            Connection(self, kind, accepted, str(address[0]) if address else "").open()
+            else:
+                Connection(self, kind, accepted, str(address[0]) if address else "").open()
+        self.loop.remove_reader(listener)
+        if not self.services.stopping.is_set():
+            self.loop.call_later(pause_s, self._accept, kind, listener, AFTER_PAUSE)
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
         """Run a coroutine beside the others."""
@@ -236,7 +287,7 @@ class Connection(httputil.HTTPServerConnectionDelegate):
         self.channel = Channel(kind == AGENTS, kind == UNIX, self._uid)
         self._places = bridge.places[kind]
         self._stream: IOStream | None = None
-        self._has_served = False
+        self._has_served = self._has_answered = False
         self._timer: asyncio.TimerHandle | None = None
 
     def open(self) -> None:
@@ -244,27 +295,46 @@ class Connection(httputil.HTTPServerConnectionDelegate):
         if not self._places.enter(self):
             self.refuse(429, "too-many-connections", "the server has too many connections; try again later")
             return
-        problem = f"no complete header within {HEADER_S:.0f} s"
-        self._timer = self.bridge.loop.call_later(HEADER_S, self.refuse, 408, "too-slow", problem)
+        self._expect(408, "too-slow", f"no complete header within {HEADER_S:.0f} s")
         if not self._begin():
             self.bridge.loop.add_reader(self.socket, self._begin)
 
     def _begin(self) -> bool:
-        """Read the first request, or end. Returns False if no byte has come."""
+        """Let the first request have its turn, or end. Returns False if no byte has come."""
         try:
-            has_bytes = bool(self.socket.recv(1, socket.MSG_PEEK))
+            first = self.socket.recv(PEEKED_BYTES, socket.MSG_PEEK)
         except BlockingIOError:
             return False
         except OSError:
-            has_bytes = False
+            first = b""
         self.bridge.loop.remove_reader(self.socket)
-        if not has_bytes or has_gone(self.socket):
+        if not first:
             self.end()
-        elif self.kind == AGENTS and self.bridge.services.authority is not None:
+        elif self.kind == PLAIN and not first.startswith(AGENTS_FIRST_BYTES):
+            self._expect(503, "busy", "too many callers without a token; try again in a moment")
+            self.bridge.pace.admit(self, self._read)
+        else:
+            self._read()
+        return True
+
+    def _read(self) -> bool:
+        """Read the first request. Returns False if the client has gone."""
+        if self.socket.fileno() < 0:
+            return False
+        if has_gone(self.socket):
+            self.end()
+            return False
+        self._expect(408, "too-slow", f"no complete header within {HEADER_S:.0f} s")
+        if self.kind == AGENTS and self.bridge.services.authority is not None:
             self.bridge.start(self._shake_hands(self.bridge.services.authority))
         else:
             self._serve(_Stream(self))
         return True
+
+    def _expect(self, status: int, code: str, problem: str) -> None:
+        """Refuse the client with this error, unless its request goes on within HEADER_S."""
+        self._stop_timer()
+        self._timer = self.bridge.loop.call_later(HEADER_S, self.refuse, status, code, problem)
 
     async def _shake_hands(self, authority: Authority) -> None:
         # Tornado closes the connection after a refusal, but the client must get its alert.
@@ -306,6 +376,20 @@ class Connection(httputil.HTTPServerConnectionDelegate):
         self._stop_timer()
         self._places.serve(self)
 
+    async def take_turn(self, kind: str) -> None:
+        """Wait for the turn of a further request. The first one has had it before its header was read."""
+        is_first, self._has_answered = not self._has_answered, True
+        if is_first or self.kind != PLAIN or kind == "local-agents":
+            return
+        begins = self.bridge.loop.create_future()
+
+        def begin() -> bool:
+            begins.set_result(None)
+            return self.is_open
+
+        self.bridge.pace.admit(self, begin)
+        await begins
+
     def on_close(self, server_conn: object) -> None:
         """Give the place back. Tornado calls it."""
         self.end()
@@ -340,6 +424,7 @@ class Connection(httputil.HTTPServerConnectionDelegate):
         elif self.socket.fileno() >= 0:
             self.bridge.loop.remove_reader(self.socket)
             self.socket.close()
+        self.bridge.pace.forget(self)
 
     @property
     def is_open(self) -> bool:
@@ -457,6 +542,7 @@ class Request(httputil.HTTPMessageDelegate):
         try:
             environ = self._environ()
             kind = kind_of(self._line.method, self._path, self._connection.channel)
+            await self._connection.take_turn(kind)
             await asyncio.sleep(0)  # now the end of a client that has gone at once is known
             status, headers, body = await self._bridge.run(kind, lambda: self._view(environ))
             await self._send(status, headers, body, environ.get(STREAM))
@@ -524,7 +610,8 @@ class Request(httputil.HTTPMessageDelegate):
                 frames = stream.fresh()
 
     def _wake(self) -> None:
-        """Let the stream see that its client has gone."""
+        """Let the request or its stream see that the client has gone."""
+        self._bridge.pace.forget(self._connection)
         if self._tick is not None and not self._tick.done():
             self._tick.set_result(None)
 

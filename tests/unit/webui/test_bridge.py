@@ -5,7 +5,8 @@ import asyncio
 import json
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from functools import partial
 
 import pytest
@@ -14,7 +15,7 @@ from flask import Flask
 from sluice.webui import bridge as bridge_module
 from sluice.webui.access import Channel
 from sluice.webui.api import MAX_BODY_BYTES
-from sluice.webui.bridge import PLAIN, Bridge, kind_of
+from sluice.webui.bridge import BURST, PLAIN, REQUESTS_PER_S, Bridge, Pace, kind_of
 from sluice.webui.services import EXTENSION, Services, StreamPlaces
 from tests.unit.webui.conftest import TOKEN
 from tests.unit.webui.records import record
@@ -59,17 +60,23 @@ def call(app: Flask, *requests: bytes) -> list[Reply]:
         return Reply(head + body)
 
     async def everything() -> list[Reply]:
-        with socket.create_server(("127.0.0.1", 0), backlog=100) as listener:
-            listener.setblocking(False)
-            bridge = Bridge(app, 2, 1000)
-            bridge.listen(PLAIN, listener)
-            port = listener.getsockname()[1]
-            try:
-                return list(await asyncio.gather(*(one(port, request) for request in requests)))
-            finally:
-                await bridge.end(0.0)
+        async with serving(app) as port:
+            return list(await asyncio.gather(*(one(port, request) for request in requests)))
 
     return asyncio.run(everything())
+
+
+@asynccontextmanager
+async def serving(app: Flask) -> AsyncIterator[int]:
+    """A server in this thread, and its port."""
+    with socket.create_server(("127.0.0.1", 0), backlog=100) as listener:
+        listener.setblocking(False)
+        bridge = Bridge(app, 2, 1000)
+        bridge.listen(PLAIN, listener)
+        try:
+            yield listener.getsockname()[1]
+        finally:
+            await bridge.end(0.0)
 
 
 def test_a_view_gets_the_whole_body_and_its_answer_comes_back(app: Flask) -> None:
@@ -122,6 +129,74 @@ def test_linger__while_many_are_refused_their_connections_end_later(
             theirs.close()
 
     asyncio.run(refuse_all())
+
+
+class FakeLoop:
+    """A loop whose clock the test moves."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+        self.later: list[Callable[[], None]] = []
+
+    def time(self) -> float:
+        return self.now_s
+
+    def call_later(self, _delay_s: float, then: Callable[[], None]) -> None:
+        self.later.append(then)
+
+
+def test_pace__after_a_burst_the_newest_go_first_at_the_rate() -> None:
+    loop, begun = FakeLoop(), list[int]()
+    pace = Pace(loop)  # type: ignore[arg-type]
+
+    def request(number: int) -> bool:
+        begun.append(number)
+        return number % 2 == 0  # the clients of odd numbers have gone, and cost nothing
+
+    for number in range(4 * BURST):
+        pace.admit(number, partial(request, number))
+    at_once = 2 * BURST - 1
+    assert begun == list(range(at_once))
+    for _ in range(100):
+        loop.now_s += 1.0 / REQUESTS_PER_S
+        [resume] = loop.later
+        loop.later.clear()
+        resume()
+    newest = list(reversed(range(at_once, 4 * BURST)))
+    assert begun[at_once:] == newest[:200]
+    pace.forget(at_once)
+    pace.forget(at_once)
+    assert begun[-1] == at_once
+    assert begun.count(at_once) == 1
+
+
+def test_pace__each_request_of_a_connection_waits_for_its_turn_but_no_agents_document(
+    app: Flask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turns: list[Callable[[], bool]] = []
+    admit = Pace.admit
+
+    def noted(pace: Pace, client: object, begin: Callable[[], bool]) -> None:
+        turns.append(begin)
+        admit(pace, client, begin)
+
+    monkeypatch.setattr(Pace, "admit", noted)
+    last = request("GET", "/health")
+    kept = last.replace(b"Connection: close\r\n", b"")
+    flows = request("POST", "/api/v1/flows", json.dumps([record("f")]).encode())
+
+    async def three_at_once() -> bytes:
+        async with serving(app) as port:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(kept + kept + last)
+            answers = await reader.read()
+            writer.close()
+            return answers
+
+    assert asyncio.run(three_at_once()).count(b"HTTP/1.1 200 ") == 3
+    assert len(turns) == 3
+    assert [reply.status for reply in call(app, flows)] == [200]
+    assert len(turns) == 3
 
 
 def test_a_long_body_is_a_413(app: Flask) -> None:
