@@ -7,12 +7,16 @@ numbers 1, 2, … in the order in which the file names its links.
 The links of a GraphML file are read as tables with the keys of a [[link]]. A node is h1, h2, … or s1, s2, …: its id if
 that has this form, otherwise its data `name` or `label`, or its label in yEd. An edge is a link, and its data `rate`
 and `delay` are texts such as "40Mbit" and "1ms", or the default of their keys; a rate without a unit is in bit/s. Other
-data, for example coordinates for drawing, has no effect.
+data, for example coordinates for drawing, has no effect. Two edges between the same switches are two links.
+
+With `hosts_per_switch`, the file names no hosts: each switch gets so many. In a GraphML file, for example of the
+Topology Zoo, the nodes are then s1, s2, … in their order, whatever they are called.
 
 A file of HPCC's ns-3 begins with the numbers of nodes, switches and links, and with the nodes that are switches. Then
 each line is a link: two nodes, its rate, its delay, and its part of lost packets. Hosts and switches keep their order.
 """
 
+import logging
 import re
 import tomllib
 from collections import Counter
@@ -24,20 +28,26 @@ from xml.etree import ElementTree
 from sluice.policy.errors import FieldError, shortened
 from sluice.policy.network.graph import DELAY, RATE, Links, Port, Topology, host, switch
 from sluice.policy.schema.entries import TableOf, entry, read
-from sluice.policy.schema.kinds import ListOf, Text
+from sluice.policy.schema.kinds import ListOf, Text, Whole
 from sluice.topologies.wiring import core_link, host_link
+
+log = logging.getLogger(__name__)
 
 SUFFIXES = (".graphml", ".xml")
 _NAMES = ("name", "label")
 _NUMBER = re.compile(r"[0-9]{1,15}(\.[0-9]{1,15})?")
 _NODE = re.compile(r"[hs][1-9][0-9]*")
 _VALUES = ("rate", "delay")
+_LOOKS_LIKE_VALUE = re.compile("band|capac|speed|rate|delay|latenc", re.IGNORECASE)
 Table = dict[str, str]
 Element = ElementTree.Element
 
 
-def tables(text: str) -> list[tuple[str, Table]]:
-    """Return the place in the file and the table of each edge. Raises FieldError that names the place."""
+def tables(text: str, as_switches: bool = False) -> list[tuple[str, Table]]:
+    """Return the place in the file and the table of each edge. Raises FieldError that names the place.
+
+    With `as_switches`, all nodes are switches, numbered in their order.
+    """
     graph, keys, defaults = _graph(text)
     names: dict[str, str] = {}
     places: dict[str, int] = {}
@@ -47,7 +57,8 @@ def tables(text: str) -> list[tuple[str, Table]]:
             raise FieldError(f"node[{i}].id", 'is missing; give each node one, for example id="h1"')
         drawn = (part.text or "" for part in node.iter() if _tag(part) == "NodeLabel")
         given = next((data[key] for key in _NAMES if key in data), next(drawn, node_id).strip())
-        name = names[node_id] = node_id if _NODE.fullmatch(node_id) else given
+        own = node_id if _NODE.fullmatch(node_id) else given
+        name = names[node_id] = f"s{i + 1}" if as_switches else own
         if places.setdefault(name, i) != i:
             raise FieldError(
                 f"node[{i}]", f"is {shortened(name)}, as node[{places[name]}] is; give each a name"
@@ -57,9 +68,17 @@ def tables(text: str) -> list[tuple[str, Table]]:
         for i, edge in enumerate(_all(graph, "edge"))
     ]
     linked = {end for _, table in edges for end in table["between"].split("-")}
+    _name_ignored(graph, keys)
     if lone := next((name for name in names.values() if name not in linked), None):
         raise FieldError("node", f"{shortened(lone)} has no edge; remove it, or give it one")
     return edges
+
+
+def _name_ignored(graph: Element, keys: Mapping[str, str]) -> None:
+    """Warn of data of edges that looks like a rate or a delay, and has another name."""
+    used = {key for edge in _all(graph, "edge") for key in _data(edge, keys)}
+    if ignored := sorted(key for key in used if key not in _VALUES and _LOOKS_LIKE_VALUE.search(key)):
+        log.warning('data %s of edges has no effect; call it "rate" or "delay"', ", ".join(ignored))
 
 
 def _decoded(data: bytes) -> str:
@@ -142,6 +161,11 @@ class Parameters(Links):
         "Or a GraphML file (.graphml) whose edges are the links, with data rate and delay. Or a topology of HPCC's"
         " ns-3.",
     )
+    hosts_per_switch: int = entry(
+        Whole(0, MOST_HOSTS),
+        "Hosts at each switch, if the file names none. Nodes of a GraphML file are then switches, in their order.",
+        default=0,
+    )
 
 
 @dataclass(frozen=True)
@@ -173,7 +197,8 @@ def build(values: Parameters) -> Topology:
     try:
         if path.suffix.lower() in SUFFIXES:
             text = _decoded(path.read_bytes())
-            edges = [(where, read(OwnLink, table, where)) for where, table in tables(text)]
+            read_tables = tables(text, as_switches=values.hosts_per_switch > 0)
+            edges = [(where, read(OwnLink, table, where)) for where, table in read_tables]
             return _network("edges", edges, values)
         text = path.read_text(encoding="utf-8-sig")
         if _NS3.match(text):
@@ -228,6 +253,8 @@ def _ns3_link(place: str, words: list[str], names: Mapping[str, str]) -> Table:
     return {"between": f"{names[words[0]]}-{names[words[1]]}", "rate": rate, "delay": words[3]}
 
 
+End = tuple[str, int]
+"""Kind and number of a node."""
 PlacedLink = tuple[str, OwnLink]
 """Where in the file the ends of a link are, and the link."""
 
@@ -235,7 +262,10 @@ PlacedLink = tuple[str, OwnLink]
 def _network(what: str, links: Sequence[PlacedLink], values: Parameters) -> Topology:
     """Return the network of these links, which the file calls `what`."""
     ends = [_ends(where, link.between) for where, link in links]
-    _check_once(links, ends)
+    if values.hosts_per_switch:
+        links = [*links, *_hosts(what, ends, values.hosts_per_switch)]
+        ends = [_ends(where, link.between) for where, link in links]
+    _check_once(links, ends, may_be_parallel=what == "edges")
     hosts = sorted({number for pair in ends for kind, number in pair if kind == "h"})
     switches = sorted({number for pair in ends for kind, number in pair if kind == "s"})
     _check_numbers(what, "h", hosts, 2, MOST_HOSTS)
@@ -254,8 +284,13 @@ def _network(what: str, links: Sequence[PlacedLink], values: Parameters) -> Topo
     return network
 
 
-End = tuple[str, int]
-"""Kind and number of a node."""
+def _hosts(what: str, ends: Iterable[tuple[End, End]], number: int) -> list[PlacedLink]:
+    """Return the links of so many hosts at each switch."""
+    nodes = {node for pair in ends for node in pair}
+    if any(kind == "h" for kind, _ in nodes):
+        raise FieldError("hosts_per_switch", f"the {what} name hosts already; leave it out")
+    at = [switch for _, switch in sorted(nodes) for _ in range(number)]
+    return [("hosts_per_switch", OwnLink(f"h{i}-s{switch}")) for i, switch in enumerate(at, start=1)]
 
 
 def _ends(where: str, text: str) -> tuple[End, End]:
@@ -275,11 +310,12 @@ def _ends(where: str, text: str) -> tuple[End, End]:
     return (second, first) if first[0] == "h" else (first, second)
 
 
-def _check_once(links: Sequence[PlacedLink], ends: Sequence[tuple[End, End]]) -> None:
-    """Check that no link appears twice, and that each host has one link."""
+def _check_once(links: Sequence[PlacedLink], ends: Sequence[tuple[End, End]], may_be_parallel: bool) -> None:
+    """Check that no link appears twice unless links between switches may, and that each host has one link."""
     seen: dict[object, str] = {}
     for (where, link), pair in zip(links, ends, strict=True):
-        if before := seen.get(frozenset(pair)):
+        is_core = pair[1][0] == "s"
+        if (before := seen.get(frozenset(pair))) and not (may_be_parallel and is_core):
             raise FieldError(where, f"{shortened(link.between)} is in the file already, as {before}")
         seen[frozenset(pair)] = where
         kind, number = pair[1]

@@ -255,6 +255,26 @@ def test_graphs_as_editors_write_them(tmp_path: Path, text: str, rates_bps: list
     )
 
 
+ZOO = (
+    '<graphml><key id="n" for="node" attr.name="label"/><key id="c" for="edge" attr.name="LinkSpeedRaw"/><graph>'
+    '<node id="0"><data key="n">AT</data></node><node id="1"><data key="n">AT</data></node>'
+    '<edge source="0" target="1"><data key="c">2500000000.0</data></edge><edge source="0" target="1"/>'
+    "</graph></graphml>"
+)
+
+
+def test_a_graph_without_hosts_gets_them_keeps_parallel_links_and_names_ignored_rates(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    network = topologies.build("file", file=text_file(tmp_path, ZOO), hosts_per_switch=2)
+    assert [port.peer for port in network.ports_of["s1"]] == ["s2", "s2", "h1", "h2"]
+    assert [port.peer for port in network.ports_of["s2"]] == ["s1", "s1", "h3", "h4"]
+    assert [port.number for port in network.next_ports("s1", "h3")] == [1, 2]
+    assert "data LinkSpeedRaw of edges has no effect" in caplog.text
+    with pytest.raises(FieldError, match="hosts_per_switch: the links name hosts already"):
+        topologies.build("file", file=str(RING.with_suffix(".toml")), hosts_per_switch=2)
+
+
 def test_two_nodes_of_one_name_are_refused(tmp_path: Path) -> None:
     text = (
         '<graphml><key id="n" attr.name="name"/><graph><node id="a"><data key="n">s1</data></node>'
