@@ -15,7 +15,7 @@ from pathlib import Path
 from sluice.commands.arguments import command_parser, completed, file, ports, seconds
 from sluice.policy.errors import EnvironmentLacking, FieldError, SluiceError
 from sluice.policy.network.graph import Port, Topology
-from sluice.runs.fabrics import need_root
+from sluice.runs.files import need_root
 from sluice.runtime.process import spawn
 from sluice.runtime.wait import wait_until
 from sluice.testbeds import Running, add_testbed, the_testbed

@@ -16,8 +16,7 @@ from sluice.policy.units import format_rate
 from sluice.policy.wire.records import SCHEDULED, WATCHED
 from sluice.runs import tour, validity
 from sluice.runs.bundle import COMMAND, BundleWriter, by_time, machine_meta, policy_rows
-from sluice.runs.fabrics import FABRICS
-from sluice.runs.files import Resolved, scenario_from_file, scenario_with
+from sluice.runs.files import FABRICS, Resolved, scenario_from_file, scenario_with
 from sluice.runs.obstacle import obstacle
 from sluice.runs.services import WebSettings
 from sluice.runs.stack import SimulatedStack, Stack

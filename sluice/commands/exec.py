@@ -9,7 +9,7 @@ from typing import Any
 
 from sluice.commands.arguments import command_parser, completed, hosts
 from sluice.policy.errors import EnvironmentLacking, SluiceError
-from sluice.runs.fabrics import need_root
+from sluice.runs.files import need_root
 from sluice.testbeds import add_testbed, the_testbed
 from sluice.topologies.settings import NAMES, default_signals, enter_host
 

@@ -7,10 +7,8 @@ import sys
 from sluice.commands import arguments as options
 from sluice.policy.errors import SluiceError
 from sluice.policy.fabrics import SIMULATOR, TESTBED
-from sluice.runs.fabrics import FABRICS, check_on, runner
-from sluice.runs.files import Resolved, scenario_from_file, setting
-from sluice.runs.prediction import check_length, predicted_s
-from sluice.runs.progress import Progress, progress_file
+from sluice.runs.files import FABRICS, Resolved, check_on, runner, scenario_from_file, setting
+from sluice.runs.progress import Progress, check_length, predicted_total_s, predicted_work, progress_file
 from sluice.simulator.division import Division, divide, gains_by_parts
 from sluice.terminal import print_summary, progress_bar
 
@@ -53,7 +51,7 @@ def execute(arguments: argparse.Namespace) -> int:
         raise SluiceError(
             "a simulated run has no store and no events: omit --store and --event-log, or say --on testbed"
         )
-    check_length(predicted_s(resolved, arguments.on), arguments.yes)
+    check_length(predicted_total_s([predicted_work(resolved, arguments.on)], arguments.on), arguments.yes)
     more = keeping if arguments.on == TESTBED else {"division": _division(resolved)}
     names = {"name": scenario.name, "scheme": scenario.policy.scheme, "on": arguments.on}
     with progress_file(arguments.out, **names) as file, progress_bar(scenario.name) as show:

@@ -9,14 +9,12 @@ from pathlib import Path
 from sluice.commands import arguments as options
 from sluice.policy.errors import SluiceError
 from sluice.policy.fabrics import SIMULATOR, TESTBED
-from sluice.runs.fabrics import FABRICS, need_root
-from sluice.runs.files import read_document, setting
-from sluice.runs.prediction import check_length, predicted_total_s
+from sluice.runs.files import FABRICS, need_root, read_document, setting
+from sluice.runs.progress import check_length, predicted_total_s
 from sluice.sweep import table
 from sluice.sweep.cluster import DEFAULT_JOB_MINUTES, Cluster
 from sluice.sweep.points import DEFAULT_SEEDS, check_point, is_finished, points, predicted_works
 from sluice.sweep.run import check_start, run_points
-from sluice.sweep.table import print_outcome, sweep_display
 
 _EPILOG = """A scenario's [sweep] table can set schemes, loads and seeds, and settings of one scheme or load:
   [sweep.scheme.pias.0.8]
@@ -101,9 +99,9 @@ def execute(arguments: argparse.Namespace) -> int:
     seeds = sorted({point.seed for point in wanted})
     if arguments.seeds is None and len(seeds) == DEFAULT_SEEDS:
         print(f"seeds {seeds[0]} to {seeds[-1]}; --seeds chooses others", file=sys.stderr)
-    with sweep_display() as report:
+    with table.sweep_display() as report:
         outcome = run_points(
             wanted, arguments.out, on=arguments.on, jobs=arguments.jobs, cluster=cluster, report=report
         )
     rows = table.rows(arguments.out, outcome.finished)
-    return print_outcome(arguments.out, rows, outcome)
+    return table.print_outcome(arguments.out, rows, outcome)

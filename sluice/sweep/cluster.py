@@ -2,19 +2,17 @@
 """A sweep on a cluster: points in jobs of some minutes, and Snakemake's options for the cluster's engine."""
 
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from sluice.policy.errors import SluiceError
 from sluice.policy.fabrics import SIMULATOR
-from sluice.policy.units import FRAME_BYTES
+from sluice.runs.progress import predicted_s
 from sluice.runtime import extras
 from sluice.runtime.command import CommandFailed, run
 from sluice.sweep.points import Point, predicted_works
 
-HOPS_PER_S = 5e6
-"""Packet-hops that one core simulates in a second, at least. Measured: 6.8 and 11.7 million on two kinds of machine."""
 STARTUP_S = 10.0
 """Time of a job before its first point runs: imports of Snakemake and of Sluice."""
 RETRIES = 3
@@ -69,12 +67,6 @@ class Cluster:
         ]
 
 
-def predicted_s(points: Iterable[Point]) -> dict[str, float]:
-    """Return how long each point takes on one core, by its packet-hops."""
-    works = predicted_works(points, SIMULATOR)
-    return {name: (work.amount or 0.0) / FRAME_BYTES / HOPS_PER_S for name, work in works.items()}
-
-
 def batches(points: Sequence[Point], predicted: Mapping[str, float], job_minutes: float) -> Batches:
     """Group points into jobs of about this time. The longest points come first, so that none starts last.
 
@@ -99,7 +91,8 @@ def limit_minutes(names: Sequence[str], predicted: Mapping[str, float]) -> int:
 
 def job_entries(points: Sequence[Point], cluster: Cluster) -> dict[str, dict[str, Any]]:
     """Return what Snakefile and nodes read of each job: its points and its limits."""
-    predicted = predicted_s(points)
+    works = predicted_works(points, SIMULATOR)
+    predicted = {name: predicted_s(work or 0.0, SIMULATOR) for name, work in works.items()}
     return {
         job: {
             "points": names,

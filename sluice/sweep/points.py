@@ -35,9 +35,8 @@ from sluice.policy.schema.entries import entry, read
 from sluice.policy.schema.kinds import ListOf
 from sluice.policy.workload.scenario import LOAD, SCHEME, SEED
 from sluice.runs.bundle import is_complete
-from sluice.runs.fabrics import FABRICS, check_on
-from sluice.runs.files import Resolved, changed, resolve
-from sluice.runs.prediction import Work, predicted_work
+from sluice.runs.files import FABRICS, Resolved, changed, check_on, resolve
+from sluice.runs.progress import predicted_work
 
 Document = dict[str, Any]
 
@@ -45,6 +44,8 @@ CONFIG = "sweep.json"
 """Points and jobs, in the folder of a sweep."""
 LOG, POINT_LOG = "snakemake.log", "log.txt"
 """Of Snakemake on a cluster, and of each point."""
+STATUS = ".status"
+"""Folder with the progress.json of each point, in the folder of a sweep. A point's own folder has its bundle alone."""
 
 TABLES = ("fabric", "transport", "workload", "deadlines", "simulator")
 """Tables that a scheme's table in [sweep] may change, besides [scheme] itself."""
@@ -239,15 +240,14 @@ def _work(resolved: Resolved) -> dict[str, float | None]:
     return {on: predicted_work(resolved, on) for on in FABRICS}
 
 
-def predicted_works(points: Iterable[Point], on: str) -> dict[str, Work]:
+def predicted_works(points: Iterable[Point], on: str) -> dict[str, float | None]:
     """Return the work of each point by its name. It is unknown if the point is no valid scenario, which then fails."""
     works = {}
     for point in points:
         try:
-            amounts = point.work or _work(resolve(point.document))
+            works[point.name] = (point.work or _work(resolve(point.document)))[on]
         except SluiceError:
-            amounts = {on: None}
-        works[point.name] = Work(point.scheme, amounts[on], point.document)
+            works[point.name] = None
     return works
 
 

@@ -8,31 +8,56 @@ import json
 import os
 import shutil
 import signal
+import statistics
 import subprocess
 import sys
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from sluice.policy.errors import SluiceError
 from sluice.policy.fabrics import SIMULATOR
-from sluice.runs.fabrics import runner
-from sluice.runs.prediction import Work
-from sluice.runs.progress import DONE, FAILED, RUNNING
+from sluice.runs.files import runner
+from sluice.runs.progress import (
+    DONE,
+    FAILED,
+    LEAST_SHARE,
+    RUNNING,
+    ProgressFile,
+    RunState,
+    progress_file,
+    read_state,
+)
 from sluice.runtime.process import spawn
-from sluice.sweep import progress as states
 from sluice.sweep.cluster import DEFAULT_JOBS, JOBS, Cluster, job_entries
-from sluice.sweep.points import CONFIG, LOG, POINT_LOG, Point, is_finished, predicted_works
-from sluice.sweep.progress import Report, SweepProgress
+from sluice.sweep.points import CONFIG, LOG, POINT_LOG, STATUS, Point, is_finished, predicted_works
 
 SNAKEFILE = Path(__file__).with_name("Snakefile")
 POLL_S = 0.2
 GRACE_S = 20.0
 """The longest time that a testbed needs to end in order."""
+
+
+@dataclass(frozen=True)
+class SweepProgress:
+    """The progress of a sweep."""
+
+    points: int
+    finished: int
+    """Existing bundles, also those of earlier calls."""
+    failed: int
+    running: Mapping[str, RunState]
+    share: float
+    """The part of the sweep that is over, 0 to 1. Running points count by their own shares."""
+    remaining_s: float | None
+    """Seconds until the last point ends; None while they are unknown."""
+
+
+Report = Callable[[SweepProgress], None]
 
 
 @dataclass
@@ -68,11 +93,11 @@ def run_points(
         waiting = [point for point in points if not is_finished(out, point)]
         work = job_entries(waiting, cluster) if cluster else {}
         _write_config(out, on, points, work)
-        with states.sweep_file(out, points, on) as file:
+        with sweep_file(out, points, on) as file:
 
             def report_twice(progress: SweepProgress) -> None:
                 report(progress)
-                file.report(progress)
+                note(file, progress)
 
             if waiting:
                 runner(on)  # checks the fabric, and compiles it once before several points use it
@@ -82,8 +107,28 @@ def run_points(
                 )
                 _watch(out, points, waiting, on, engine, report_twice)
             outcome = _outcome(out, points)
-            file.end(len(points), outcome.failed)
+            if outcome.failed:
+                name, reason = next(iter(outcome.failed.items()))
+                file.fail(f"{len(outcome.failed)} of {len(points)} points failed; {name}: {reason}")
     return outcome
+
+
+def sweep_file(out: Path, points: Sequence[Point], on: str) -> AbstractContextManager[ProgressFile]:
+    """Keep the progress.json of a sweep while the sweep lasts, or longer if points have failed."""
+    name = str(points[0].document.get("name", "")) if points else ""
+    return progress_file(out, name=name, scheme=", ".join(dict.fromkeys(p.scheme for p in points)), on=on)
+
+
+def note(file: ProgressFile, progress: SweepProgress) -> None:
+    """Write the progress, if the last writing is long enough ago. It counts points where that of a run counts flows."""
+    file.update(
+        lambda _: {
+            "share": progress.share,
+            "recorded": progress.finished,
+            "scheduled": progress.points,
+            "remaining_s": progress.remaining_s,
+        }
+    )
 
 
 def check_start(out: Path, on: str, jobs: int | None, cluster: Cluster | None) -> int:
@@ -125,10 +170,6 @@ class _Here:
         """Stop what still runs."""
         _interrupt(self._running)
 
-    def places(self, running: int) -> int:
-        """Return how many points run at a time, if so many run now."""
-        return self._jobs
-
 
 class _Submitted:
     """Lets Snakemake run the jobs of a cluster."""
@@ -155,10 +196,6 @@ class _Submitted:
 
     def end(self) -> None:
         _interrupt([self._snakemake])
-
-    def places(self, running: int) -> int:
-        """A cluster's free nodes are unknown, so those that run now count."""
-        return max(running, 1)
 
 
 def _interrupt(processes: Sequence[subprocess.Popen[bytes]]) -> None:
@@ -215,7 +252,7 @@ def _write_config(out: Path, on: str, points: Sequence[Point], jobs: Mapping[str
 def _forget(out: Path, waiting: Sequence[Point]) -> None:
     """Delete bundles of other scenarios and the states of earlier attempts, so that they cannot
     pass for this sweep's."""
-    for folder in (states.STATUS, JOBS):
+    for folder in (STATUS, JOBS):
         shutil.rmtree(out / folder, ignore_errors=True)
     for point in waiting:
         (out / point.name / "summary.json").unlink(missing_ok=True)
@@ -230,29 +267,36 @@ def _watch(
     report: Report,
 ) -> None:
     """Report the progress until the engine has run the waiting points."""
+    began_s = time.monotonic()
     try:
         works = predicted_works(waiting, on)
         while not engine.is_over():
-            report(_progress(out, len(points), works, engine))
+            report(progress_of(out, len(points), works, time.monotonic() - began_s))
             time.sleep(POLL_S)
     finally:
         engine.end()
-    report(_progress(out, len(points), works, engine))
+    report(progress_of(out, len(points), works, time.monotonic() - began_s))
 
 
-def _progress(out: Path, points: int, works: Mapping[str, Work], engine: _Here | _Submitted) -> SweepProgress:
-    """Return the progress of so many points. `works` has those that this call runs."""
-    statuses = {name: states.read_status(out, name) for name in works}
-    begun = {name: status for name, status in statuses.items() if status}
-    ended = [status for status in begun.values() if status.state == DONE]
-    failed = [status for status in begun.values() if status.state == FAILED]
-    running = {name: status for name, status in begun.items() if status.state == RUNNING}
+def progress_of(out: Path, points: int, works: Mapping[str, float | None], since_s: float) -> SweepProgress:
+    """Return the progress of so many points. `works` has those that this call runs, since so many seconds.
+
+    The time left follows from the part of their work that is over. A point of unknown work counts as a mean one.
+    """
+    known = [work for work in works.values() if work is not None]
+    mean = statistics.fmean(known) if known else 1.0
+    amounts = {name: mean if work is None else work for name, work in works.items()}
+    begun = {name: state for name in works if (state := read_state(out / STATUS / name))}
+    running = {name: state for name, state in begun.items() if state.state == RUNNING}
+    over = sum(amounts[name] * (state.share if name in running else 1.0) for name, state in begun.items())
+    share, before = over / sum(amounts.values()), points - len(works)
     return SweepProgress(
         points=points,
-        finished=points - len(works) + len(ended),
-        failed=len(failed),
+        finished=before + sum(state.state == DONE for state in begun.values()),
+        failed=sum(state.state == FAILED for state in begun.values()),
         running=running,
-        remaining_s=states.remaining_s(begun, works, engine.places(len(running))),
+        share=(before + share * len(works)) / points,
+        remaining_s=since_s * (1 / share - 1) if share > LEAST_SHARE else None,
     )
 
 
@@ -262,7 +306,7 @@ def _outcome(out: Path, points: Sequence[Point]) -> Outcome:
         if is_finished(out, point):
             outcome.finished.append(point)
             continue
-        status, log = states.read_status(out, point.name), out / point.name / POINT_LOG
+        status, log = read_state(out / STATUS / point.name), out / point.name / POINT_LOG
         if status is None:
             reason = f"it did not start; see {log if log.exists() else out / LOG}"
         else:

@@ -25,8 +25,7 @@ from rich.text import Text
 from sluice.policy.wire.records import SIZE_CLASSES
 from sluice.report.tables import Scale, estimate
 from sluice.sweep.points import Point
-from sluice.sweep.progress import Report, SweepProgress
-from sluice.sweep.run import Outcome
+from sluice.sweep.run import Outcome, Report, SweepProgress
 from sluice.terminal import about, console
 
 FILE = "sweep.parquet"

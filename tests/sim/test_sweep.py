@@ -15,12 +15,11 @@ import pytest
 
 from sluice.runs.bundle import read_flows
 from sluice.runs.folder import describe, entry_of
-from sluice.runs.progress import RUNNING
+from sluice.runs.progress import RUNNING, read_state
 from sluice.runtime.process import spawn, stop
 from sluice.runtime.wait import wait_until
-from sluice.sweep import points, run_points
-from sluice.sweep.points import is_finished
-from sluice.sweep.progress import SweepProgress, read_status
+from sluice.sweep.points import STATUS, is_finished, points
+from sluice.sweep.run import SweepProgress, run_points
 from tests.kit.bundles import PATIENCE_S, processes_in, sluice, write_scenario
 
 pytestmark = [pytest.mark.sim, pytest.mark.slow]
@@ -157,7 +156,7 @@ def test_sweep__a_folder_has_one_sweep_at_a_time_and_one_fabric(scenario: Path, 
     write_scenario(tmp_path, flows=10**6)
     process = spawn(sluice("sweep", scenario, "--out", out, "--yes"), log_file=tmp_path / "log")
     try:
-        wait_until(lambda: read_status(out, "dctcp/load-0.5/seed-01"), "it runs", timeout_s=PATIENCE_S)
+        wait_until(lambda: read_state(out / STATUS / "dctcp/load-0.5/seed-01"), "it runs", timeout_s=PATIENCE_S)
         second = sweep(scenario, out, "--yes")
         during = describe(entry_of(tmp_path, "out"))
     finally:
@@ -199,5 +198,5 @@ def test_run_points__from_python_with_progress(scenario: Path, tmp_path: Path) -
 
 
 def _flows_done(out: Path, point: str) -> bool:
-    status = read_status(out, point)
+    status = read_state(out / STATUS / point)
     return status is not None and status.state == RUNNING and status.recorded > 0

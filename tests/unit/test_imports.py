@@ -132,7 +132,7 @@ def test_extras__every_command_and_service_starts_without_them_and_no_service_im
 ):
     """A testbed starts a process for each host, and most of its first second is imports."""
     modules = [f"sluice.commands.{name}" for name in cli.COMMANDS]
-    modules += ["sluice.webui.app", "sluice.run_manager.manager", *cli.SERVICES.values()]
+    modules += ["sluice.webui.app", "sluice.run_manager", *cli.SERVICES.values()]
     done = run_without_extras(f"""
 import importlib, sluice.topologies.testbed, {", ".join(SERVICES)}
 print(*(name for name, module in sys.modules.items() if module is not None))
