@@ -166,7 +166,7 @@ def _included_cdf(name: str) -> SizeCdf:
 
 def need_testbed() -> str | None:
     """Return why the testbed cannot run here now; None if it can."""
-    from sluice.testbeds import running_testbeds
+    from sluice.commands.inside import running_testbeds
 
     lasting = _lasting_obstacle()
     if lasting:

@@ -318,20 +318,20 @@ def policy_keys() -> list[str]:
 
 def hosts() -> list[str]:
     """Return the hosts of the running testbeds."""
-    from sluice.testbeds import running_testbeds
+    from sluice.commands.inside import running_testbeds
 
     return [host.name for bed in running_testbeds() for host in bed.topology.hosts]
 
 
 def ports() -> list[str]:
     """Return the ports of the running testbeds."""
-    from sluice.testbeds import running_testbeds
+    from sluice.commands.inside import running_testbeds
 
     return [port.id for bed in running_testbeds() for port in bed.topology.ports]
 
 
 def testbeds() -> list[str]:
     """Return the process ids of the running testbeds."""
-    from sluice.testbeds import running_testbeds
+    from sluice.commands.inside import running_testbeds
 
     return [str(bed.pid) for bed in running_testbeds()]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`sluice attach`: agents and queues on a Mininet network that somebody else's script has started.
+"""`sluice attach`: agents and queues on a Mininet network that somebody else's script has started; `sluice detach`.
 
 Its switches forward as before (`forwarding = "leave"`). What this leaves on the network, and what must come back, is
 noted in a folder of /run before it is made. So `sluice detach` gives the network back also after a crash.
@@ -52,7 +52,7 @@ _CREDENTIALS = struct.Struct("=iII")
 """Process, user and group at the other end of a Unix socket (unix(7))."""
 _CONTROL = "/proc/sys/net/ipv4/tcp_congestion_control"
 
-_EPILOG = """examples:
+_ATTACH_EPILOG = """examples:
   sudo python3 my_network.py                          your script, which waits at Mininet's prompt
   sudo sluice attach --rate 100Mbit                   in another terminal: links that no one shapes have this rate
   sudo sluice attach --replace-qdiscs                 links of TCLink: its rates hold, its qdiscs come back at the end
@@ -62,10 +62,13 @@ _EPILOG = """examples:
 The hosts tag their packets and report their flows, and the ports of the switches have queues. Forwarding stays with the
 script. Ctrl-C ends it, as `sluice detach` does.
 """
+_DETACH_EPILOG = """examples:
+  sudo sluice detach    in the network namespace in which `sluice attach` was called
+"""
 
 
-def parser() -> argparse.ArgumentParser:
-    parser = options.command_parser("attach", _EPILOG)
+def attach_parser() -> argparse.ArgumentParser:
+    parser = options.command_parser("attach", _ATTACH_EPILOG)
     parser.add_argument(
         "--rate",
         type=options.rate,
@@ -95,7 +98,7 @@ def parser() -> argparse.ArgumentParser:
     return parser
 
 
-def execute(arguments: argparse.Namespace) -> int:
+def attach_execute(arguments: argparse.Namespace) -> int:
     options.check_plaintext(arguments.listen, arguments.plaintext_beyond_loopback)
     options.check_free(arguments.listen)
     if os.geteuid() != 0:
@@ -261,7 +264,21 @@ def _lives(host: ForeignHost) -> bool:
     return Path(f"/proc/{host.pid}/ns/net").exists()
 
 
-# ── What `sluice detach` needs, too ────────────────────────────────────────────────────────────────────────────────
+# ── The end ────────────────────────────────────────────────────────────────────────────────
+
+
+def detach_parser() -> argparse.ArgumentParser:
+    return options.command_parser("detach", _DETACH_EPILOG)
+
+
+def detach_execute(arguments: argparse.Namespace) -> int:
+    if os.geteuid() != 0:
+        raise SluiceError("detach needs root: run it with sudo")
+    state = state_folder()
+    was_attached = end_attached() or state.exists()
+    give_back(state)
+    console.print("The network is as it was." if was_attached else "Sluice is not attached here.")
+    return 0
 
 
 def state_folder() -> Path:

@@ -18,7 +18,6 @@ from sluice.runs import tour, validity
 from sluice.runs.bundle import COMMAND, BundleWriter, by_time, machine_meta, policy_rows
 from sluice.runs.files import FABRICS, Resolved, scenario_from_file, scenario_with
 from sluice.runs.obstacle import obstacle
-from sluice.runs.services import WebSettings
 from sluice.runs.stack import SimulatedStack, Stack
 from sluice.runs.validity import RunWatch
 from sluice.runtime import extras
@@ -26,7 +25,7 @@ from sluice.simulator import build
 from sluice.simulator.limits import check_scenario
 from sluice.store.flows import numbered_pages
 from sluice.terminal import console, print_summary, print_validity
-from sluice.webui.service import add_retention, retention_of
+from sluice.webui.service import add_retention, retention_argv, retention_of
 
 AUTO = "auto"
 SCENARIOS = {TESTBED: "demo", SIMULATOR: "demo-simulator"}
@@ -206,13 +205,9 @@ def run_demo(arguments: argparse.Namespace, resolved: Resolved, on: str, rate: i
 
 
 def _started(arguments: argparse.Namespace, resolved: Resolved, on: str) -> Stack:
-    web = WebSettings(
-        arguments.workers,
-        retention_of(arguments),
-        arguments.event_log,
-        plaintext_beyond_loopback=arguments.plaintext_beyond_loopback,
-        fsync=arguments.store is not None,
-    )
+    web = ["--workers", str(arguments.workers), *retention_argv(retention_of(arguments))]
+    web += ["--event-log", str(arguments.event_log)] if arguments.event_log else []
+    web += ["--plaintext-beyond-loopback"] if arguments.plaintext_beyond_loopback else []
     own: dict[str, Any] = {}
     if on == SIMULATOR:
         own = {"document": resolved.document, "hold_s": arguments.tour_seconds if arguments.tour else None}

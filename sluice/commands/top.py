@@ -20,6 +20,7 @@ from sluice.policy import tags
 from sluice.policy.errors import SluiceError
 from sluice.policy.units import format_bytes
 from sluice.policy.wire.records import ALL
+from sluice.remote import add_remote
 from sluice.runs.folder import RUN, Entry, describe, entries
 from sluice.runs.progress import RUNNING
 from sluice.terminal import about, console, flows_table, milliseconds, partial_table
@@ -96,9 +97,7 @@ Snapshot = Mapping[str, Any]
 
 def parser() -> argparse.ArgumentParser:
     parser = command_parser("top")
-    parser.add_argument(
-        "--url", default="http://127.0.0.1:8080", help="address of the web process (default: %(default)s)"
-    )
+    add_remote(parser, changes=False)
     parser.add_argument(
         "folders",
         type=Path,

@@ -77,6 +77,17 @@ def board(
     variants: Sequence[Variant], baseline: Variant, load: float | None, classes: Sequence[str]
 ) -> Board:
     """Return the scoreboard of these variants at a load, with the size classes that have flows."""
+    documents = compared(variants, baseline, load)
+    columns = _columns([*classes, "all"], list(documents.values()))
+    rows = tuple(
+        BoardRow(variant, count(document["flows"]), tuple(column.cell(document) for column in columns))
+        for variant, document in documents.items()
+    )
+    return Board(tuple(column.heading for column in columns), rows, _csv_uri(documents))
+
+
+def compared(variants: Sequence[Variant], baseline: Variant, load: float | None) -> dict[Variant, Document]:
+    """Return the figures of each variant that has flows at a load, compared with the baseline's."""
     scores: dict[Variant, Score] = {}
     for number, variant in enumerate(variants):
         runs = [flows for run in variant.at(load) if len(flows := run.scored())]
@@ -84,14 +95,8 @@ def board(
             period = Period(number, variant.scheme, -math.inf, math.inf)
             scores[variant] = Score(period, _one_after_another(runs))
     base = scores.get(baseline)
-    compared = scoreboard([*scores.values()], base.period.version if base else None)
-    documents = dict(zip(scores, compared, strict=True))
-    columns = _columns([*classes, "all"], list(documents.values()))
-    rows = tuple(
-        BoardRow(variant, count(document["flows"]), tuple(column.cell(document) for column in columns))
-        for variant, document in documents.items()
-    )
-    return Board(tuple(column.heading for column in columns), rows, _csv_uri(documents))
+    documents = scoreboard([*scores.values()], base.period.version if base else None)
+    return dict(zip(scores, documents, strict=True))
 
 
 def _one_after_another(runs: Sequence[ScoredFlows]) -> ScoredFlows:

@@ -23,7 +23,6 @@ from sluice.policy.workload.scenario import Scenario, scheduled_flows
 from sluice.runs.bundle import INTERRUPTED, BundleWriter, Interrupted, by_time, machine_meta, policy_rows
 from sluice.runs.files import Resolved
 from sluice.runs.progress import Progress, Report, RunningFigures
-from sluice.runs.services import WebSettings
 from sluice.runs.stack import START_LEAD_S, Stack
 from sluice.runs.validity import RunWatch
 from sluice.runtime.lifecycle import end_if_asked
@@ -83,7 +82,7 @@ def run_on_testbed(
     # The store and the summary of an earlier run must not pass for this run's.
     (out / "summary.json").unlink(missing_ok=True)
     shutil.rmtree(out / "run", ignore_errors=True)
-    web = WebSettings(event_log=event_log, fsync=store is not None)
+    web = ["--event-log", str(event_log)] if event_log else []
     with Stack.start(scenario, topology, out / "run", store=store, web=web) as stack:
         watch = RunWatch(stack.testbed)
         background = stack.start_background()

@@ -13,10 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from sluice.commands.capture import capture
+from sluice.commands.inside import capture, running_testbeds
 from sluice.policy.errors import FieldError, SluiceError
 from sluice.runtime.command import run
-from sluice.testbeds import running_testbeds
 from sluice.topologies.testbed import Testbed
 
 TIMEOUT_S = 30.0

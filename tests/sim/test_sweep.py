@@ -156,7 +156,9 @@ def test_sweep__a_folder_has_one_sweep_at_a_time_and_one_fabric(scenario: Path, 
     write_scenario(tmp_path, flows=10**6)
     process = spawn(sluice("sweep", scenario, "--out", out, "--yes"), log_file=tmp_path / "log")
     try:
-        wait_until(lambda: read_state(out / STATUS / "dctcp/load-0.5/seed-01"), "it runs", timeout_s=PATIENCE_S)
+        wait_until(
+            lambda: read_state(out / STATUS / "dctcp/load-0.5/seed-01"), "it runs", timeout_s=PATIENCE_S
+        )
         second = sweep(scenario, out, "--yes")
         during = describe(entry_of(tmp_path, "out"))
     finally:

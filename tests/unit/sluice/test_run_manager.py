@@ -314,7 +314,9 @@ def test_plan__a_trace_of_the_machine_is_refused(tmp_path: Path) -> None:
 def test_need_testbed__what_the_machine_lacks_comes_before_a_running_testbed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("sluice.testbeds.running_testbeds", lambda: [SimpleNamespace(shown="7 (single)")])
+    monkeypatch.setattr(
+        "sluice.commands.inside.running_testbeds", lambda: [SimpleNamespace(shown="7 (single)")]
+    )
     monkeypatch.setattr(module, "_lasting_obstacle", lambda: "no root rights")
     assert need_testbed() == "no root rights"
     monkeypatch.setattr(module, "_lasting_obstacle", lambda: None)

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from threading import Timer
 
 import pytest
 
 from sluice import topologies
+from sluice.commands.inside import Running, chosen_testbed
 from sluice.doctor import Check
 from sluice.policy.errors import FieldError, SluiceError
 from sluice.terminal import print_checks
-from sluice.testbeds import Running, chosen_testbed
 from sluice.topologies.settings import Settings
 
 ONE = topologies.build("single", hosts=2)
@@ -22,20 +21,6 @@ ONE = topologies.build("single", hosts=2)
 def bed(pid: int) -> Running:
     folder = Path(f"/tmp/bed-{pid}")
     return Running(pid, Settings(run_dir=folder, log_dir=folder), ONE)
-
-
-def answers(*given: str) -> tuple[Callable[[str], str], list[str]]:
-    """Someone who gives these answers, and the questions that they were asked."""
-    asked: list[str] = []
-    left = list(given)
-
-    def ask(question: str) -> str:
-        asked.append(question)
-        if not left:
-            raise EOFError
-        return left.pop(0)
-
-    return ask, asked
 
 
 def test_chosen_testbed__the_only_one_or_the_one_that_is_named() -> None:
@@ -52,23 +37,6 @@ def test_chosen_testbed__what_is_unclear_is_said_with_what_there_is() -> None:
         chosen_testbed([bed(7), bed(9)], 8)
 
 
-@pytest.mark.parametrize("answer", ["2", " 9\n"])
-def test_chosen_testbed__in_a_terminal_it_asks(answer: str) -> None:
-    ask, asked = answers(answer)
-    assert chosen_testbed([bed(7), bed(9)], None, ask).pid == 9
-    assert "  2  9 (single with 2 hosts, /tmp/bed-9)" in asked[0]
-
-
-def test_chosen_testbed__asks_again_until_the_answer_is_clear() -> None:
-    ask, asked = answers("3", "", "7")
-    assert chosen_testbed([bed(7), bed(9)], None, ask).pid == 7
-    assert len(asked) == 3
-    assert asked[1].startswith('"3" is not in the list')
-    nobody, _ = answers()
-    with pytest.raises(SluiceError, match="--testbed"):
-        chosen_testbed([bed(7), bed(9)], None, nobody)
-
-
 def test_host_pid__an_unknown_host_is_answered_with_the_hosts() -> None:
     with pytest.raises(FieldError, match=r'no host "h11" \(did you mean h1\?\); its hosts are h1, h2'):
         bed(7).host_pid("h11")
@@ -78,7 +46,9 @@ def test_host_pid__waits_while_the_testbed_starts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     starting = Running(7, Settings(run_dir=tmp_path, log_dir=tmp_path), ONE)
-    monkeypatch.setattr("sluice.testbeds.translate", lambda pid, inner: {one: 4700 + one for one in inner})
+    monkeypatch.setattr(
+        "sluice.commands.inside.translate", lambda pid, inner: {one: 4700 + one for one in inner}
+    )
 
     def starts() -> None:
         starting.settings.status_file.write_text(json.dumps({"hosts": {"h1": 11}}))

@@ -13,11 +13,8 @@ import pytest
 from sqlalchemy import Engine
 
 from sluice import cli, topologies
-from sluice.commands import capture as capture_module
-from sluice.commands import exec as exec_module
-from sluice.commands import network, policy
-from sluice.commands.agents import rows
-from sluice.commands.capture import port_named
+from sluice.commands import inside, network, policy
+from sluice.commands.access import rows
 from sluice.policy.errors import EnvironmentLacking, FieldError, SluiceError
 from sluice.policy.network.description import SeenHost, SeenPort, SeenSwitch, Sightings
 from sluice.policy.schema.desired import Policy
@@ -145,19 +142,19 @@ ONE = topologies.build("single", hosts=2)
 
 
 def test_port_named__or_what_there_is() -> None:
-    assert port_named(ONE, "s1:2").interface
+    assert inside.port_named(ONE, "s1:2").interface
     with pytest.raises(FieldError, match="s1:1, s1:2"):
-        port_named(ONE, "s1:9")
+        inside.port_named(ONE, "s1:9")
 
 
 def test_capture__without_tcpdump_names_the_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(shutil, "which", lambda name: None)
     with pytest.raises(EnvironmentLacking, match="apt-get install tcpdump"):
-        capture_module.capture("s1:1", 1, tmp_path / "x.pcap")
+        inside.capture("s1:1", 1, tmp_path / "x.pcap")
 
 
 def test_parser__all_words_after_the_dashes_are_the_programs() -> None:
-    given = exec_module.parser().parse_args(
+    given = inside.exec_parser().parse_args(
         ["h1", "--testbed", "7", "--", "sh", "-c", "x", "--", "--testbed"]
     )
     assert (given.host, given.testbed) == ("h1", 7)
@@ -169,7 +166,7 @@ def test_parser__without_a_program_the_message_shows_one(
     words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit):
-        exec_module.parser().parse_args(words)
+        inside.exec_parser().parse_args(words)
     assert "sluice exec h1 -- ping -c 3 h3" in capsys.readouterr().err
 
 
