@@ -250,16 +250,6 @@ def store_url(text: str) -> str:
     return text
 
 
-def services_folder(text: str) -> Path:
-    """Return the folder of running services. Raises ArgumentTypeError if there is none."""
-    path = Path(text)
-    if not text or not path.is_dir():
-        raise argparse.ArgumentTypeError(
-            f"{text or 'an empty text'} is no folder: start the services there first"
-        )
-    return path
-
-
 def _named(text: str, kind: str) -> Path:
     """Return the path. An empty text would be the current folder, and no one means that."""
     if not can_name_a_file(text):

@@ -79,7 +79,7 @@ def parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--services",
-        type=options.services_folder,
+        type=options.existing_folder,
         metavar="FOLDER",
         help="use a web process and a controller that already run; FOLDER holds their store and sockets",
     )

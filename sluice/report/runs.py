@@ -8,9 +8,9 @@ import json
 import re
 import zlib
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from sluice.policy.errors import SluiceError
 from sluice.policy.fabrics import TESTBED
 from sluice.policy.figures.scoreboard import ScoredFlows
 from sluice.policy.schema.desired import Policy
+from sluice.policy.schema.fields import POLICY_FIELDS, field_text
 from sluice.policy.schemes import SCHEMES
 from sluice.policy.units import US_PER_S
 from sluice.policy.wire.records import SCHEDULED, SIZE_CLASSES
@@ -92,6 +93,7 @@ def _damaged(path: Path, why: str) -> SluiceError:
 
 
 MAX_ITEMS = 8
+NOTHING = "–"
 
 
 def flat(document: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -109,7 +111,7 @@ def shown(value: object) -> str:
     """Return a value as text. A short list of plain values is written in full, any other list as
     the number of its entries."""
     if value is None:
-        return "–"
+        return NOTHING
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
@@ -370,3 +372,73 @@ def classes_present(runs: Iterable[Run]) -> list[str]:
     """Return the size classes in which any run has a finished flow."""
     present = {name for run in runs for name in SIZE_CLASSES if run.summary["fct_us"][name]["n"]}
     return [name for name in SIZE_CLASSES if name in present]
+
+
+# ── Settings of the variants ─────────────────────────────────────────────────────────────────────────
+
+
+def differences(
+    variants: Sequence[Variant], besides: tuple[str, ...] = ()
+) -> tuple[list[str], list[tuple[Variant, list[str]]]]:
+    """Return the keys in which the variants' scenarios differ, and each variant's values, over all
+    loads and seeds. Keys that begin as one of `besides` are left out."""
+    keys = differing([run for variant in variants for run in variant.runs])
+    keys = [key for key in keys if not key.startswith(besides)]
+    if all(variant.label == variant.scheme for variant in variants):
+        keys = [key for key in keys if key != "scheme.name"]  # the label has it
+    return keys, [(variant, [_value(variant, key) for key in keys]) for variant in variants]
+
+
+def _value(variant: Variant, key: str) -> str:
+    return _by_load(variant, lambda run: shown(run.settings.get(key)))
+
+
+def _by_load(variant: Variant, value_of: Callable[[Run], str]) -> str:
+    """Return the value that all runs of a variant share, or its value at each load."""
+    values = list(dict.fromkeys(map(value_of, variant.runs)))
+    if len(values) == 1:
+        return values[0]
+    by_load = {f"{run.load:g}": value_of(run) for run in variant.runs if run.load is not None}
+    return "; ".join(f"at {load}: {value}" for load, value in sorted(by_load.items())) or "differs"
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A field of the policy, with its value under each variant."""
+
+    name: str
+    title: str
+    values: tuple[str, ...]
+    differs: bool
+
+
+def parameters(variants: Sequence[Variant]) -> list[Parameter]:
+    """Return the fields of the policies as they ran, without the scheme's name and fields that no variant has."""
+    if all(run.policy is None for variant in variants for run in variant.runs):
+        return []
+    shown_fields = []
+    for field in (field for field in POLICY_FIELDS if field.name != "scheme"):
+        values = tuple(_by_load(variant, partial(_in_policy, field.name)) for variant in variants)
+        if any(value != NOTHING for value in values):
+            shown_fields.append(Parameter(field.name, field.title, values, len(set(values)) > 1))
+    return shown_fields
+
+
+def _in_policy(name: str, run: Run) -> str:
+    if run.policy is None:
+        return NOTHING
+    value = run.policy.get(name)
+    text = field_text(run.scheme, name, value) if run.scheme in SCHEMES else shown(value)
+    return text.replace('"', "").strip("[]")
+
+
+def common(variants: Sequence[Variant], besides: tuple[str, ...] = ()) -> list[tuple[str, str]]:
+    """Return the scenario's tables with the values that all runs share, without keys that begin as in `besides`."""
+    runs = [run for variant in variants for run in variant.runs]
+    different = set(differing(runs))
+    tables: dict[str, list[str]] = {}
+    for key, value in runs[0].settings.items():
+        if key not in different and not key.startswith(besides):
+            table, _, name = key.rpartition(".")
+            tables.setdefault(table or "scenario", []).append(f"{name} {shown(value)}")
+    return [(table, ", ".join(values)) for table, values in tables.items()]

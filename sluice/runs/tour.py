@@ -32,9 +32,8 @@ from sluice.policy.schemes import scheme_named
 from sluice.policy.units import format_bytes
 from sluice.policy.wire.agents import HostHeartbeat, PortHeartbeat
 from sluice.policy.workload.scenario import Scenario, scheduled_flows, traffic_of
-from sluice.report.board import compared
 from sluice.report.runs import find_runs, variants
-from sluice.report.tables import time_text
+from sluice.report.tables import compared, time_text
 from sluice.runs.bundle import VersionOf, by_run, replaced_by_others
 from sluice.runs.stack import NETWORK, SimulatedStack, Stack
 from sluice.store import desired, flows, observed

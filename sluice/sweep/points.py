@@ -20,7 +20,6 @@ The [sweep] table of a scenario file can set them. Every key of it is optional:
 """
 
 import copy
-import json
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -253,13 +252,4 @@ def predicted_works(points: Iterable[Point], on: str) -> dict[str, float | None]
 
 def is_finished(out: Path, point: Point) -> bool:
     """Whether the folder holds a complete bundle of exactly this scenario."""
-    return holds_bundle(out / point.name, point.document)
-
-
-def holds_bundle(folder: Path, document: Document) -> bool:
-    """Whether this folder is a complete bundle of exactly this resolved scenario."""
-    try:
-        json.loads((folder / "summary.json").read_text())
-        return is_complete(folder, document)
-    except (FileNotFoundError, json.JSONDecodeError):
-        return False
+    return is_complete(out / point.name, point.document)

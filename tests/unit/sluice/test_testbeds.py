@@ -10,9 +10,7 @@ import pytest
 
 from sluice import topologies
 from sluice.commands.inside import Running, chosen_testbed
-from sluice.doctor import Check
 from sluice.policy.errors import FieldError, SluiceError
-from sluice.terminal import print_checks
 from sluice.topologies.settings import Settings
 
 ONE = topologies.build("single", hosts=2)
@@ -58,18 +56,3 @@ def test_host_pid__waits_while_the_testbed_starts(
     assert "waiting for h1" in capsys.readouterr().err
     assert starting.host_pid("h1") == 4711
     assert capsys.readouterr().err == ""
-
-
-LONG = "mount " + "x" * 200
-
-
-def test_print_checks__a_remedy_is_one_line_and_is_not_repeated(capsys: pytest.CaptureFixture[str]) -> None:
-    found = [Check("a", False, "no", LONG), Check("b", True, "yes", LONG), Check("c", False, "no", LONG)]
-    assert print_checks(found) == found
-    assert capsys.readouterr().out.splitlines() == [
-        "✗ a: no",
-        f"    remedy: {LONG}",
-        "✓ b: yes",
-        "✗ c: no",
-        "    remedy: as above",
-    ]
