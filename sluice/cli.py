@@ -44,6 +44,7 @@ COMMANDS: Mapping[str, str] = {
 """Name → its help. The code of a command is in sluice/commands, and is imported only when the command is called."""
 
 _SHARED: Mapping[str, str] = {
+    **dict.fromkeys(("run", "sweep", "compare"), "run"),
     **dict.fromkeys(("attach", "detach"), "attach"),
     **dict.fromkeys(("exec", "shell", "capture"), "inside"),
     **dict.fromkeys(("token", "enrol", "revoke", "agents"), "access"),

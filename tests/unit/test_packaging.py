@@ -144,8 +144,7 @@ ABSENT = (
 )
 NEEDED = (
     "sluice.commands.run",
-    "sluice.commands.sweep",
-    "sluice.commands.compare",
+    "sluice.report.page",
     "sluice.runs.simulator_run",
 )
 

@@ -13,8 +13,9 @@ import pytest
 from sqlalchemy import Engine
 
 from sluice import cli, topologies
-from sluice.commands import inside, network, policy
+from sluice.commands import inside
 from sluice.commands.access import rows
+from sluice.commands.arguments import read_toml_file
 from sluice.policy.errors import EnvironmentLacking, FieldError, SluiceError
 from sluice.policy.network.description import SeenHost, SeenPort, SeenSwitch, Sightings
 from sluice.policy.schema.desired import Policy
@@ -177,9 +178,7 @@ DEEP, LONG = "a = " + "[" * 5000, "a = " + "9" * 5000
 
 
 @pytest.mark.parametrize("text", [DEEP, LONG])
-@pytest.mark.parametrize(
-    "read", [read_document, network._read, policy._read, lambda path: from_file(WebOptions, path)]
-)
+@pytest.mark.parametrize("read", [read_document, read_toml_file, lambda path: from_file(WebOptions, path)])
 def test_commands__report_it(read: Callable[[Path], object], text: str, tmp_path: Path) -> None:
     path = tmp_path / "file.toml"
     path.write_text(text)

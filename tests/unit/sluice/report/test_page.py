@@ -338,7 +338,7 @@ def made(tmp_path: Path) -> Run:
 
 def test_repeat_run__the_command_takes_the_bundles_scenario(made: Run) -> None:
     words = shlex.split(repeat_run(made))
-    given = run.parser().parse_args(words[2:])
+    given = run.run_parser().parse_args(words[2:])
     assert words[:2] == ["sluice", "run"]
     assert (given.scenario, given.on, str(given.out)) == (made.folder / "scenario.json", "simulator", "NEW")
     assert scenario_from_file(given.scenario)[1] == made.document
