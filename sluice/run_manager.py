@@ -282,9 +282,7 @@ class RunManager:
         self._refuse_if_busy(planned.request.on)
         length = planned.predicted_s
         if length is not None and length >= ASK_FROM_S and not planned.request.confirmed:
-            raise Refusal(
-                "long", f"this takes {about(length)} on this machine; confirm it", predicted_s=length
-            )
+            raise Refusal("long", f"this takes {about(length)}; confirm it", predicted_s=length)
         started: Future[str] = Future()
         self._orders.put((planned, {**who, "predicted_s": length}, started))
         return {"name": started.result(START_S), "predicted_s": length}

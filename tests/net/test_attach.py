@@ -20,7 +20,7 @@ SCRIPT = Path(__file__).with_name("foreign_network.py")
 _APART = ["unshare", "--net", "--pid", "--mount", "--fork", "--kill-child", "--mount-proc"]
 HOSTS = ("h1", "h3", "h4")
 PORTS = ("s1-eth1", "s1-eth2", "s2-eth1", "s2-eth2", "s2-eth3")
-ADDRESS_OF_H3 = "10.0.0.3"
+ADDRESS_OF_H3 = "10.0.0.2"
 LISTEN = "127.0.0.1:8080"
 """In the network's namespace."""
 
