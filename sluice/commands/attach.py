@@ -198,7 +198,7 @@ class Attached:
 
     def watch(self) -> None:
         """Restart processes that die, until the network ends. Raises SluiceError if one dies again and again."""
-        while all(_lives(host) for host in self._network.hosts):
+        while all(Path(f"/proc/{host.pid}/ns/net").exists() for host in self._network.hosts):
             self._services.check()
             keep_short(self._out / "log")
             time.sleep(CHECK_S)
@@ -258,10 +258,6 @@ def port_agent_argv(state: Path, web: str, replace_qdiscs: bool) -> list[str]:
         web,
     ]
     return argv + (["--replace-qdiscs"] if replace_qdiscs else [])
-
-
-def _lives(host: ForeignHost) -> bool:
-    return Path(f"/proc/{host.pid}/ns/net").exists()
 
 
 # ── The end ────────────────────────────────────────────────────────────────────────────────

@@ -85,12 +85,6 @@ NEW = "NEW"
 """A folder that the reader chooses."""
 
 
-def repeat_report(folders: Sequence[Path], baseline: str | None, out: Path) -> str:
-    """Return the command that makes a report again."""
-    against = [] if baseline is None else ["--baseline", baseline]
-    return shlex.join(["sluice", "compare", *map(str, folders), *against, "--out", str(out)])
-
-
 def repeat_run(run: Run) -> str:
     """Return the command that repeats a run from the scenario in its bundle."""
     words = run.meta.get(COMMAND) or ["sluice", "run", "--on", run.on]
@@ -158,7 +152,9 @@ def write_report(
     """
     runs = find_runs(folders)
     out.parent.mkdir(parents=True, exist_ok=True)
-    context = _context(runs, baseline) | {"command": repeat_report(folders, baseline, out)}
+    against = [] if baseline is None else ["--baseline", baseline]
+    command = shlex.join(["sluice", "compare", *map(str, folders), *against, "--out", str(out)])
+    context = _context(runs, baseline) | {"command": command}
     out.write_text(_render(context))
     if figures is not None:
         _save(context["over_loads"], context["parts"], figures)

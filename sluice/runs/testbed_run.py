@@ -7,7 +7,7 @@ The hosts' TCP counters about loss show whether the network or the stack caused 
 import json
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
@@ -50,10 +50,6 @@ def tcp_counters(bed: Testbed) -> dict[str, int]:
         for counter, name in COUNTERS.items():
             total[name] += kernel.get(counter, 0)
     return total
-
-
-def difference(before: Mapping[str, int], after: Mapping[str, int]) -> dict[str, int]:
-    return {name: after[name] - before[name] for name in after}
 
 
 CHECK_S = 0.2
@@ -108,7 +104,7 @@ def run_on_testbed(
             "run_id": run_id,
             "start_at": start_at,
             "cpu": watch.summary() | stack.host_delays.summary(),
-            "tcp": difference(tcp_before, tcp_counters(stack.testbed)),
+            "tcp": {name: now - tcp_before[name] for name, now in tcp_counters(stack.testbed).items()},
             "background_bps": background_bps,
             INTERRUPTED: bool(interruption),
         }

@@ -84,11 +84,6 @@ def batches(points: Sequence[Point], predicted: Mapping[str, float], job_minutes
     return jobs
 
 
-def limit_minutes(names: Sequence[str], predicted: Mapping[str, float]) -> int:
-    """Return the time limit of a job with these points."""
-    return 2 + round((STARTUP_S + _SPARE * sum(predicted[name] for name in names)) / 60)
-
-
 def job_entries(points: Sequence[Point], cluster: Cluster) -> dict[str, dict[str, Any]]:
     """Return what Snakefile and nodes read of each job: its points and its limits."""
     works = predicted_works(points, SIMULATOR)
@@ -96,7 +91,7 @@ def job_entries(points: Sequence[Point], cluster: Cluster) -> dict[str, dict[str
     return {
         job: {
             "points": names,
-            "minutes": limit_minutes(names, predicted),
+            "minutes": 2 + round((STARTUP_S + _SPARE * sum(predicted[name] for name in names)) / 60),
             "mem_mb": MEMORY_MB,
         }
         for job, names in batches(points, predicted, cluster.job_minutes).items()

@@ -149,7 +149,8 @@ def points(
     measured = [replace(point, work=works[point.scheme, point.load]) for point in combinations]
     repeats = seeds is None and planned.seeds is None and on == SIMULATOR and _are_short(measured)
     if repeats and (most is None or count * DEFAULT_SEEDS <= most):
-        return [_of_seed(point, point.seed + more) for point in measured for more in range(DEFAULT_SEEDS)]
+        seeded = [(point, point.seed + more) for point in measured for more in range(DEFAULT_SEEDS)]
+        return [replace(p, seed=seed, document={**p.document, "seed": seed}) for p, seed in seeded]
     return measured
 
 
@@ -165,10 +166,6 @@ def _are_short(points: Sequence[Point]) -> bool:
         return False
     amounts = [point.work[SIMULATOR] for point in points]  # None: unknown
     return DEFAULT_SEEDS * sum(START_BYTES + (amount or SHORT_BYTES) for amount in amounts) <= SHORT_BYTES
-
-
-def _of_seed(point: Point, seed: int) -> Point:
-    return replace(point, seed=seed, document={**point.document, "seed": seed})
 
 
 def _axis(given: Sequence[Any] | None, planned: Sequence[Any] | None, own: object) -> list[Any]:
