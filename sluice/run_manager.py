@@ -102,12 +102,8 @@ def plan(document: Any, simulations: int = 1) -> Plan:
                 raise FieldError(key, "belongs to a sweep: choose a sweep, or omit it")
         alone = {key: value for key, value in given.items() if key != "sweep"}
         resolved = _checked(files.changed(alone, changes), request.on)
-        return Plan(
-            request,
-            resolved.scenario,
-            settings,
-            predicted_total_s([predicted_work(resolved, request.on)], request.on),
-        )
+        predicted = predicted_total_s([predicted_work(resolved, request.on)], request.on)
+        return Plan(request, resolved.scenario, settings, predicted)
     for key in AXES.keys() & changes.keys():
         raise FieldError(
             "settings", f"{key} is an axis of the sweep; set {AXES[key].removeprefix('--')} instead"
@@ -168,8 +164,7 @@ def need_testbed() -> str | None:
     """Return why the testbed cannot run here now; None if it can."""
     from sluice.commands.inside import running_testbeds
 
-    lasting = _lasting_obstacle()
-    if lasting:
+    if lasting := _lasting_obstacle():
         return lasting
     try:
         running = running_testbeds()
@@ -183,10 +178,8 @@ def need_testbed() -> str | None:
     return None
 
 
-@cache
-def _lasting_obstacle() -> str | None:
-    """Return what this machine lacks. It is tried once, because that starts a process."""
-    return obstacle()
+_lasting_obstacle = cache(obstacle)
+"""What this machine lacks. It is tried once, because that starts a process."""
 
 
 class Refusal(SluiceError):
@@ -265,7 +258,7 @@ class RunManager:
 
     def check(self, document: Any) -> dict[str, Any]:
         """Return what a request would start. Raises SluiceError."""
-        planned = self._plan(document)
+        planned = plan(document, max(1, self._free_places(SIMULATOR)))
         return {
             "scenario": planned.scenario.name,
             "scheme": ", ".join(planned.schemes),
@@ -278,7 +271,7 @@ class RunManager:
 
     def start(self, document: Any, who: Mapping[str, Any]) -> dict[str, Any]:
         """Start a run and return its name. Raises SluiceError."""
-        planned = self._plan(document)
+        planned = plan(document, max(1, self._free_places(SIMULATOR)))
         self._refuse_if_busy(planned.request.on)
         length = planned.predicted_s
         if length is not None and length >= ASK_FROM_S and not planned.request.confirmed:
@@ -286,9 +279,6 @@ class RunManager:
         started: Future[str] = Future()
         self._orders.put((planned, {**who, "predicted_s": length}, started))
         return {"name": started.result(START_S), "predicted_s": length}
-
-    def _plan(self, document: Any) -> Plan:
-        return plan(document, max(1, self._free_places(SIMULATOR)))
 
     def _free_places(self, on: str) -> int:
         """Return how many more runs may run there."""
