@@ -39,6 +39,11 @@ def _say_briefly(kind: type[BaseException], error: BaseException, trace: Traceba
         sys.__excepthook__(kind, error, trace)
 
 
+def say(text: str, style: str | None = None) -> None:
+    """Print a line. It is not broken, so that paths and commands in it can be copied."""
+    console.print(text, style=style, highlight=False, soft_wrap=True)
+
+
 PARTIAL_FROM_S = 10.0
 """A run that lasts longer shows its figures so far."""
 

@@ -30,7 +30,7 @@ from sluice.runs.services import Process, Services, service_argv
 from sluice.runtime.command import CommandFailed, run
 from sluice.runtime.process import keep_short, spawn
 from sluice.runtime.wait import patient, wait_until
-from sluice.terminal import console
+from sluice.terminal import console, say
 from sluice.topologies.foreign import (
     PORT_AGENT,
     ForeignHost,
@@ -119,9 +119,7 @@ def attach_execute(arguments: argparse.Namespace) -> int:
         try:
             attached.start(description, arguments.scheme, arguments.plaintext_beyond_loopback)
             console.print(f"dashboard: [bold]http://{arguments.listen}/[/]", highlight=False)
-            console.print(
-                f"  the right to change the scheme is the token in {attached.token_file}", soft_wrap=True
-            )
+            say(f"  the right to change the scheme is the token in {attached.token_file}")
             console.print("Ctrl-C, or `sluice detach`, gives the network back as it was.\n")
             attached.watch()
         except KeyboardInterrupt:
@@ -129,9 +127,7 @@ def attach_execute(arguments: argparse.Namespace) -> int:
         finally:
             attached.stop()
             give_back(state)
-    console.print(
-        f"The network is as it was. The records are in {arguments.out}.", highlight=False, soft_wrap=True
-    )
+    say(f"The network is as it was. The records are in {arguments.out}.")
     return 0
 
 
@@ -194,7 +190,7 @@ class Attached:
         self._wait(in_force, "all agents report")
         for problem in remote.get("health")["problems"]:
             said = f"{problem['where']}: {problem['problem']}"
-            console.print(said, style="bold red", highlight=False, soft_wrap=True)
+            say(said, style="bold red")
 
     def watch(self) -> None:
         """Restart processes that die, until the network ends. Raises SluiceError if one dies again and again."""

@@ -24,7 +24,7 @@ from sluice.runtime import extras
 from sluice.simulator import build
 from sluice.simulator.limits import check_scenario
 from sluice.store.flows import numbered_pages
-from sluice.terminal import console, print_summary, print_validity
+from sluice.terminal import console, print_summary, print_validity, say
 from sluice.webui.service import add_retention, retention_argv, retention_of
 
 AUTO = "auto"
@@ -123,9 +123,7 @@ def fitting_rate() -> int:
     """Measure what this machine forwards, and say which rate fits."""
     console.print("measuring what this machine forwards …")
     forwarding = validity.measure()
-    console.print(
-        f"links of {format_rate(forwarding.rate_bps())}: {forwarding}", highlight=False, soft_wrap=True
-    )
+    say(f"links of {format_rate(forwarding.rate_bps())}: {forwarding}")
     return forwarding.rate_bps()
 
 
@@ -147,7 +145,7 @@ def chosen(on: str, path: Path | None) -> tuple[Resolved, str]:
     if on == AUTO:
         on = SIMULATOR if reason else TESTBED
         if reason:
-            console.print(f"simulated network, because: {reason}", highlight=False, soft_wrap=True)
+            say(f"simulated network, because: {reason}")
     return scenario_from_file(path or Path(SCENARIOS[on])), on
 
 
@@ -257,9 +255,7 @@ def _write_bundle(
 def _print_where(stack: Stack, listen: str) -> None:
     console.print(f"dashboard: [bold]http://{listen}/[/]")
     if console.is_terminal and not stack.external:
-        console.print(
-            f"  with the right to change the scheme: http://{listen}/#token={stack.token}", soft_wrap=True
-        )
+        say(f"  with the right to change the scheme: http://{listen}/#token={stack.token}")
     else:  # a log would keep the token
-        console.print(f"  the right to change the scheme is the token in {stack.token_file}", soft_wrap=True)
+        say(f"  the right to change the scheme is the token in {stack.token_file}")
     console.print("Ctrl-C ends the demonstration and leaves nothing behind.\n")

@@ -9,7 +9,7 @@ from rich.markup import escape
 
 from sluice.commands.arguments import command_parser
 from sluice.doctor import Check, Tier, active_tiers, checks
-from sluice.terminal import console
+from sluice.terminal import say
 
 
 def parser() -> argparse.ArgumentParser:
@@ -48,4 +48,4 @@ def print_tiers(tiers: Iterable[Tier]) -> None:
 
 def _print_as_is(styled: str, text: str) -> None:
     """Print a text in which brackets are no styles. Lines are not broken, so that commands can be copied."""
-    console.print(styled + escape(text), highlight=False, soft_wrap=True)
+    say(styled + escape(text))
