@@ -46,7 +46,7 @@ from sluice.runtime.lifecycle import on_end
 from sluice.runtime.local_calls import Listener
 from sluice.runtime.process import spawn
 from sluice.runtime.toml import NotToml, parse_toml
-from sluice.sweep.points import AXES, Point, points, predicted_works
+from sluice.sweep.points import AXES, Point, points
 from sluice.terminal import about
 
 log = logging.getLogger(__name__)
@@ -118,7 +118,7 @@ def plan(document: Any, simulations: int = 1) -> Plan:
         on=request.on,
         check=partial(_checked, on=request.on),
     )
-    works = list(predicted_works(wanted, request.on).values())
+    works = [point.work for point in wanted]
     places = simulations if request.on == SIMULATOR else 1
     predicted = predicted_total_s(works, request.on, min(places, len(wanted)))
     first = _checked(wanted[0].document, request.on).scenario

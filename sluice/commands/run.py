@@ -176,7 +176,7 @@ def sweep_execute(arguments: argparse.Namespace) -> int:
         waiting = [point for point in wanted if not sweeps.is_finished(arguments.out, point)]
         if waiting and arguments.on == TESTBED:
             files.need_root()
-        works = list(sweeps.predicted_works(waiting, arguments.on).values())
+        works = [point.work for point in waiting]
         check_length(predicted_total_s(works, arguments.on, min(jobs, len(works) or 1)), arguments.yes)
     seeds = sorted({point.seed for point in wanted})
     if arguments.seeds is None and len(seeds) == sweeps.DEFAULT_SEEDS:

@@ -11,7 +11,7 @@ from sluice.policy.fabrics import SIMULATOR
 from sluice.runs.progress import predicted_s
 from sluice.runtime import extras
 from sluice.runtime.command import CommandFailed, run
-from sluice.sweep.points import Point, predicted_works
+from sluice.sweep.points import Point
 
 STARTUP_S = 10.0
 """Time of a job before its first point runs: imports of Snakemake and of Sluice."""
@@ -86,8 +86,7 @@ def batches(points: Sequence[Point], predicted: Mapping[str, float], job_minutes
 
 def job_entries(points: Sequence[Point], cluster: Cluster) -> dict[str, dict[str, Any]]:
     """Return what Snakefile and nodes read of each job: its points and its limits."""
-    works = predicted_works(points, SIMULATOR)
-    predicted = {name: predicted_s(work or 0.0, SIMULATOR) for name, work in works.items()}
+    predicted = {point.name: predicted_s(point.work or 0.0, SIMULATOR) for point in points}
     return {
         job: {
             "points": names,

@@ -34,7 +34,7 @@ from sluice.policy.schema.entries import entry, read
 from sluice.policy.schema.kinds import ListOf
 from sluice.policy.workload.scenario import LOAD, SCHEME, SEED
 from sluice.runs.bundle import is_complete
-from sluice.runs.files import FABRICS, Resolved, changed, check_on, resolve
+from sluice.runs.files import Resolved, changed, check_on, resolve
 from sluice.runs.progress import predicted_work
 
 Document = dict[str, Any]
@@ -81,8 +81,8 @@ class Point:
     seed: int
     document: Document
     """The resolved scenario."""
-    work: Mapping[str, float | None] = field(default_factory=dict, compare=False, kw_only=True)
-    """By fabric, as `predicted_work` returns it. Empty: it was not predicted yet."""
+    work: float | None = field(default=None, compare=False, kw_only=True)
+    """Its work, as `predicted_work` returns it."""
 
     @property
     def name(self) -> str:
@@ -145,7 +145,7 @@ def points(
         plan = {"name": scheme, **plan}  # the `name` of a variant is its scheme
         resolved = _resolve(base, plan, load, seed, settings or {})
         combinations.append(Point(scheme, load, seed, resolved))
-    works = _checked_works(combinations, check)
+    works = _checked_works(combinations, check, on or SIMULATOR)
     measured = [replace(point, work=works[point.scheme, point.load]) for point in combinations]
     repeats = seeds is None and planned.seeds is None and on == SIMULATOR and _are_short(measured)
     if repeats and (most is None or count * DEFAULT_SEEDS <= most):
@@ -164,8 +164,7 @@ def _are_short(points: Sequence[Point]) -> bool:
     """Whether all points with the default number of seeds are short, and the seeds differ."""
     if not all(point.document.get("workload", {}).get("vary", True) for point in points):
         return False
-    amounts = [point.work[SIMULATOR] for point in points]  # None: unknown
-    return DEFAULT_SEEDS * sum(START_BYTES + (amount or SHORT_BYTES) for amount in amounts) <= SHORT_BYTES
+    return DEFAULT_SEEDS * sum(START_BYTES + (point.work or SHORT_BYTES) for point in points) <= SHORT_BYTES
 
 
 def _axis(given: Sequence[Any] | None, planned: Sequence[Any] | None, own: object) -> list[Any]:
@@ -218,32 +217,17 @@ def _get(document: Mapping[str, Any], key: str) -> Any:
 
 
 def _checked_works(
-    points: Iterable[Point], check: Callable[[Document], Resolved]
-) -> dict[tuple[str, float | None], Mapping[str, float | None]]:
+    points: Iterable[Point], check: Callable[[Document], Resolved], on: str
+) -> dict[tuple[str, float | None], float | None]:
     """Check the points, and return their work by scheme and load. Those that differ only by their seed are checked
     once."""
-    works: dict[tuple[str, float | None], Mapping[str, float | None]] = {}
+    works: dict[tuple[str, float | None], float | None] = {}
     for point in points:
         if (point.scheme, point.load) not in works:
             try:
-                works[point.scheme, point.load] = _work(check(point.document))
+                works[point.scheme, point.load] = predicted_work(check(point.document), on)
             except FieldError as error:
                 raise SluiceError(f"{point.name}: {error}") from None
-    return works
-
-
-def _work(resolved: Resolved) -> dict[str, float | None]:
-    return {on: predicted_work(resolved, on) for on in FABRICS}
-
-
-def predicted_works(points: Iterable[Point], on: str) -> dict[str, float | None]:
-    """Return the work of each point by its name. It is unknown if the point is no valid scenario, which then fails."""
-    works = {}
-    for point in points:
-        try:
-            works[point.name] = (point.work or _work(resolve(point.document)))[on]
-        except SluiceError:
-            works[point.name] = None
     return works
 
 

@@ -34,7 +34,7 @@ from sluice.runs.progress import (
 )
 from sluice.runtime.process import spawn
 from sluice.sweep.cluster import DEFAULT_JOBS, JOBS, Cluster, job_entries
-from sluice.sweep.points import CONFIG, LOG, POINT_LOG, STATUS, Point, is_finished, predicted_works
+from sluice.sweep.points import CONFIG, LOG, POINT_LOG, STATUS, Point, is_finished
 
 SNAKEFILE = Path(__file__).with_name("Snakefile")
 POLL_S = 0.2
@@ -105,7 +105,7 @@ def run_points(
                 engine = (
                     _Submitted(out, cluster.options(jobs), work) if cluster else _Here(out, waiting, jobs)
                 )
-                _watch(out, points, waiting, on, engine, report_twice)
+                _watch(out, points, waiting, engine, report_twice)
             outcome = _outcome(out, points)
             if outcome.failed:
                 name, reason = next(iter(outcome.failed.items()))
@@ -262,14 +262,13 @@ def _watch(
     out: Path,
     points: Sequence[Point],
     waiting: Sequence[Point],
-    on: str,
     engine: _Here | _Submitted,
     report: Report,
 ) -> None:
     """Report the progress until the engine has run the waiting points."""
     began_s = time.monotonic()
+    works = {point.name: point.work for point in waiting}
     try:
-        works = predicted_works(waiting, on)
         while not engine.is_over():
             report(progress_of(out, len(points), works, time.monotonic() - began_s))
             time.sleep(POLL_S)

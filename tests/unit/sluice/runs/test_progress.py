@@ -30,7 +30,6 @@ from sluice.runs.progress import (
     progress_file,
     read_state,
 )
-from sluice.sweep.points import Point, predicted_works
 from tests.kit.known import known
 
 
@@ -142,10 +141,6 @@ def test_listed_flows_count_by_themselves() -> None:
     }
     assert predicted_work(scenario_with(document), SIMULATOR) == 3_000_000
     assert predicted_work(scenario_with(document), TESTBED) == 2.0
-
-
-def test_a_document_that_is_no_scenario_has_unknown_work() -> None:
-    assert list(predicted_works([Point("dctcp", None, 1, {})], SIMULATOR).values()) == [None]
 
 
 def test_predicted_total__jobs_share_the_work_and_unknown_work_is_the_mean() -> None:
