@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import threading
 import tomllib
@@ -25,6 +26,7 @@ from sluice.runtime.settings.service import from_file
 from sluice.store.access import find_token
 from sluice.store.desired import current_policy, current_version, mark_applied, put_topology
 from sluice.store.observed import current_network, put_sightings
+from sluice.topologies.settings import Settings
 from sluice.webui.service import WebOptions
 from tests.kit.known import known
 
@@ -169,6 +171,48 @@ def test_parser__without_a_program_the_message_shows_one(
     with pytest.raises(SystemExit):
         inside.exec_parser().parse_args(words)
     assert "sluice exec h1 -- ping -c 3 h3" in capsys.readouterr().err
+
+
+def bed(pid: int) -> inside.Running:
+    folder = Path(f"/tmp/bed-{pid}")
+    return inside.Running(pid, Settings(run_dir=folder, log_dir=folder), ONE)
+
+
+def test_chosen_testbed__the_only_one_or_the_one_that_is_named() -> None:
+    assert inside.chosen_testbed([bed(7)], None).pid == 7
+    assert inside.chosen_testbed([bed(7), bed(9)], 9).pid == 9
+
+
+def test_chosen_testbed__what_is_unclear_is_said_with_what_there_is() -> None:
+    with pytest.raises(SluiceError, match="sluice demo"):
+        inside.chosen_testbed([], None)
+    with pytest.raises(FieldError, match=r"7 \(single with 2 hosts, /tmp/bed-7\); 9 "):
+        inside.chosen_testbed([bed(7), bed(9)], None)
+    with pytest.raises(FieldError, match="8 is not a testbed"):
+        inside.chosen_testbed([bed(7), bed(9)], 8)
+
+
+def test_host_pid__an_unknown_host_is_answered_with_the_hosts() -> None:
+    with pytest.raises(FieldError, match=r'no host "h11" \(did you mean h1\?\); its hosts are h1, h2'):
+        bed(7).host_pid("h11")
+
+
+def test_host_pid__waits_while_the_testbed_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    starting = inside.Running(7, Settings(run_dir=tmp_path, log_dir=tmp_path), ONE)
+    monkeypatch.setattr(
+        "sluice.commands.inside.translate", lambda pid, inner: {one: 4700 + one for one in inner}
+    )
+
+    def starts() -> None:
+        starting.settings.status_file.write_text(json.dumps({"hosts": {"h1": 11}}))
+
+    threading.Timer(0.2, starts).start()
+    assert starting.host_pid("h1") == 4711
+    assert "waiting for h1" in capsys.readouterr().err
+    assert starting.host_pid("h1") == 4711
+    assert capsys.readouterr().err == ""
 
 
 # ── Commands report a file that the TOML reader cannot take, and name it ───────────────────────
