@@ -94,20 +94,27 @@ def test_sweep__a_failed_point_is_named_and_the_others_run(scenario: Path, tmp_p
     assert (known["state"], known["reason"]) == ("done", "")
 
 
-def test_sweep__a_killed_point_does_not_pass_for_a_finished_one(scenario: Path, tmp_path: Path) -> None:
+def test_sweep__a_folder_has_one_at_a_time_and_a_killed_point_does_not_pass_for_a_finished_one(
+    scenario: Path, tmp_path: Path
+) -> None:
     out = tmp_path / "out"
     write_scenario(tmp_path, flows=10**6)
-    process = spawn(sluice("sweep", scenario, "--out", out), log_file=tmp_path / "log")
+    process = spawn(sluice("sweep", scenario, "--out", out, "--yes"), log_file=tmp_path / "log")
     point = "dctcp/load-0.5/seed-01"
     try:
         wait_until(lambda: _flows_done(out, point), "the point runs", timeout_s=PATIENCE_S)
+        second = sweep(scenario, out, "--yes")
+        during = describe(entry_of(tmp_path, "out"))
         (worker,) = processes_in(out, "sluice.sweep.point")
         os.kill(worker, signal.SIGKILL)
         assert process.wait(PATIENCE_S) == 1
     finally:
         stop(process)
+    assert (during["state"], during["progress"]["scheduled"]) == ("running", 1)
+    assert (second.returncode, "another sweep is running" in second.stderr) == (2, True)
     text = (tmp_path / "log").read_text()
     assert f"failed: {point}: its process ended without a message" in text
+    assert describe(entry_of(tmp_path, "out"))["state"] == "partial"
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
@@ -137,25 +144,6 @@ def test_sweep__interrupted_it_keeps_what_is_finished_and_leaves_nothing_running
     resumed = sweep(scenario, out, "--schemes", "dctcp", "tcp")
     assert resumed.returncode == 0, resumed.stderr
     assert written_at(out).items() >= kept.items()
-
-
-def test_sweep__a_folder_has_one_sweep_at_a_time_and_one_fabric(scenario: Path, tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    write_scenario(tmp_path, flows=10**6)
-    process = spawn(sluice("sweep", scenario, "--out", out, "--yes"), log_file=tmp_path / "log")
-    try:
-        wait_until(
-            lambda: read_state(out / STATUS / "dctcp/load-0.5/seed-01"), "it runs", timeout_s=PATIENCE_S
-        )
-        second = sweep(scenario, out, "--yes")
-        during = describe(entry_of(tmp_path, "out"))
-    finally:
-        stop(process, grace_s=PATIENCE_S)
-    assert (during["state"], during["progress"]["scheduled"]) == ("running", 1)
-    assert describe(entry_of(tmp_path, "out"))["state"] == "partial"
-    assert (second.returncode, "another sweep is running" in second.stderr) == (2, True)
-    on_testbed = sweep(scenario, out, "--on", "testbed", "--yes")
-    assert (on_testbed.returncode, "holds a sweep on the simulator" in on_testbed.stderr) == (2, True)
 
 
 def test_profile__snakemake_runs_the_same_points_as_jobs(grid: Path, tmp_path: Path) -> None:

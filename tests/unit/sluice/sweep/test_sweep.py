@@ -307,27 +307,18 @@ def begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_sweep_file__lives_as_long_as_the_sweep(begun: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sluice.runs.progress.WRITE_EVERY_S", 0.0)
-    with sweep_file(begun, POINTS, SIMULATOR) as file:
-        note(file, SweepProgress(2, 1, 0, {}, 0.5, 30.0))
-        known = describe(entry_of(begun.parent, begun.name))
-    assert (known["kind"], known["state"], known["schemes"]) == (SWEEP, "running", ["dctcp", "pias"])
-    assert known["progress"]["remaining_s"] == 30.0
-    assert (known["progress"]["recorded"], known["progress"]["scheduled"]) == (1, 2)
-    assert known["progress"]["share"] == 0.5
-    assert not (begun / "progress.json").exists()
-
-
-def test_top__a_sweep_counts_its_points(
+def test_sweep_file__lives_as_long_as_the_sweep_and_counts_its_points(
     begun: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sluice.runs.progress.WRITE_EVERY_S", 0.0)
     with sweep_file(begun, POINTS, SIMULATOR) as file:
         note(file, SweepProgress(2, 1, 0, {}, 0.5, 30.0))
+        known = describe(entry_of(begun.parent, begun.name))
         assert main(["top", "--once", str(begun)]) == 0
+    assert (known["kind"], known["state"]) == (SWEEP, "running")
     during = " ".join(capsys.readouterr().out.split())
     assert "dctcp, pias on the simulator, 50%, 1/2 points, about 30 s left" in during
+    assert not (begun / "progress.json").exists()
     assert main(["top", "--once", str(begun)]) == 0
     assert "sweep, 0 of 2 points done" in " ".join(capsys.readouterr().out.split())
 
