@@ -31,14 +31,7 @@ from sluice.runtime.command import CommandFailed, run
 from sluice.runtime.process import keep_short, spawn
 from sluice.runtime.wait import patient, wait_until
 from sluice.terminal import console, say
-from sluice.topologies.foreign import (
-    PORT_AGENT,
-    ForeignHost,
-    ForeignNetwork,
-    find_network,
-    hosts_and_switches,
-    inside,
-)
+from sluice.topologies import foreign
 
 STARTS_WITHIN_S = 180.0
 ENDS_WITHIN_S = 60.0
@@ -106,7 +99,7 @@ def attach_execute(arguments: argparse.Namespace) -> int:
     state = state_folder()
     with _alone():
         give_back(state)  # what a killed one has left, before its queues are taken for the network's
-        network = find_network()
+        network = foreign.find_network()
         description = network.description(arguments.rate)
         if (shaped := network.shaped()) and not arguments.replace_qdiscs:
             raise FieldError(
@@ -135,7 +128,7 @@ class Attached:
     """The processes of Sluice on a foreign network, and the kernel's parts that its hosts share."""
 
     def __init__(
-        self, network: ForeignNetwork, state: Path, out: Path, listen: str, replace_qdiscs: bool
+        self, network: foreign.ForeignNetwork, state: Path, out: Path, listen: str, replace_qdiscs: bool
     ) -> None:
         self._network, self._state, self._out, self._listen = network, state, out.resolve(), listen
         self._replace_qdiscs = replace_qdiscs
@@ -167,10 +160,8 @@ class Attached:
         self._start("web", [*service_argv("web"), *web])
         remote = Remote(self._web, self.token_file)
         self._wait(lambda: remote.get("health"), "the web process answers")
-        self._start(
-            "controller",
-            [*service_argv("controller"), "--store", store, "--listen", f"unix:{self._state}/of.sock"],
-        )
+        controller = ["--store", store, "--listen", f"unix:{self._state}/of.sock"]
+        self._start("controller", [*service_argv("controller"), *controller])
         self._kernel.extend(kernel_parts())
         self._start("port-agent", port_agent_argv(self._state, self._web, self._replace_qdiscs))
         for host in hosts:
@@ -179,7 +170,7 @@ class Attached:
             if finding["is_error"]:
                 raise SluiceError(f"{finding['where']}: {finding['problem']}")
         remote.change("PUT", "policy", {"scheme": scheme})
-        names = {PORT_AGENT, *(host.name for host in hosts)}
+        names = {foreign.PORT_AGENT, *(host.name for host in hosts)}
 
         def in_force() -> bool:
             health = remote.get("health")
@@ -215,20 +206,12 @@ class Attached:
 
         self._services.start(name, begin)
 
-    def _agent_argv(self, host: ForeignHost) -> list[str]:
-        argv = [
-            *service_argv("agent"),
-            "--name",
-            host.name,
-            "--interface",
-            host.interface,
-            "--web",
-            self._web,
-        ]
-        argv += ["--run-dir", str(self._run_dir(host))]
+    def _agent_argv(self, host: foreign.ForeignHost) -> list[str]:
+        argv = [*service_argv("agent"), "--name", host.name, "--interface", host.interface]
+        argv += ["--web", self._web, "--run-dir", str(self._run_dir(host))]
         return host.inside(argv + (["--queues-at", host.queues_at] if host.queues_at else []))
 
-    def _run_dir(self, host: ForeignHost) -> Path:
+    def _run_dir(self, host: foreign.ForeignHost) -> Path:
         return self._out / "spool" / host.name
 
     def _wait(self, condition: Callable[[], object], what: str) -> None:
@@ -244,15 +227,8 @@ class Attached:
 
 def port_agent_argv(state: Path, web: str, replace_qdiscs: bool) -> list[str]:
     """Return the command of the port agent of the network's switches."""
-    argv = [
-        *service_argv("port-agent"),
-        "--name",
-        PORT_AGENT,
-        "--run-dir",
-        str(state / PORT_AGENT),
-        "--web",
-        web,
-    ]
+    argv = [*service_argv("port-agent"), "--name", foreign.PORT_AGENT]
+    argv += ["--run-dir", str(state / foreign.PORT_AGENT), "--web", web]
     return argv + (["--replace-qdiscs"] if replace_qdiscs else [])
 
 
@@ -321,14 +297,14 @@ def give_back(state: Path) -> None:
     """Give the network back as it was before, as far as it still runs. A second call does nothing."""
     if not state.exists():
         return
-    pids, switches = hosts_and_switches()
+    pids, switches = foreign.hosts_and_switches()
     noted = (state / HOSTS).read_text() if (state / HOSTS).exists() else "{}"
     for name, (interface, control, run_dir) in json.loads(noted).items():
         if name in pids:
             argv = [*service_argv("agent"), "--name", name, "--interface", interface, "--release"]
             argv += ["--run-dir", run_dir]
-            _try(inside(pids[name], argv), name)
-            _try(inside(pids[name], ["sh", "-c", f"echo {control} > {_CONTROL}"]), name)
+            _try(foreign.inside(pids[name], argv), name)
+            _try(foreign.inside(pids[name], ["sh", "-c", f"echo {control} > {_CONTROL}"]), name)
     if switches:
         _try([*port_agent_argv(state, "http://127.0.0.1:8080", False), "--release"], "the switches")
     shutil.rmtree(state)

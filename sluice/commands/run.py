@@ -20,8 +20,7 @@ from sluice.runtime import extras
 from sluice.simulator.division import Division, divide, gains_by_parts
 from sluice.sweep import points as sweeps
 from sluice.sweep import table
-from sluice.sweep.cluster import DEFAULT_JOB_MINUTES, Cluster
-from sluice.sweep.run import check_start, run_points
+from sluice.sweep.run import DEFAULT_JOB_MINUTES, Cluster, check_start, run_points
 from sluice.terminal import print_summary, progress_bar
 
 # ── run ──────────────────────────────────────────────────────────────────────────────────────────────

@@ -20,9 +20,8 @@ from sluice.policy.fabrics import SIMULATOR, TESTBED
 from sluice.runs.files import changed, read_document, scenario_from_file
 from sluice.runs.folder import SWEEP, describe, entry_of
 from sluice.runs.progress import DONE, FAILED, RUNNING, ProgressFile
-from sluice.sweep.cluster import Cluster, batches
 from sluice.sweep.points import POINT_LOG, STATUS, Point, is_finished, points
-from sluice.sweep.run import SweepProgress, note, progress_of, run_points, sweep_file
+from sluice.sweep.run import Cluster, SweepProgress, batches, note, progress_of, run_points, sweep_file
 from sluice.sweep.table import figures, headline, rows, terminal_table
 from tests.kit.bundles import bundle, document, flow
 from tests.kit.pages import DOCS
