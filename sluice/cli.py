@@ -10,7 +10,7 @@ import importlib
 import logging
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -41,7 +41,15 @@ COMMANDS: Mapping[str, str] = {
     "completion": "print the script that completes the words of sluice in bash or zsh",
     "doctor": "check this machine: BPF, queues, marking, shaping",
 }
-"""Name → its help. Each command is a module in sluice/commands that is imported only when it is called."""
+"""Name → its help. The code of a command is in sluice/commands, and is imported only when the command is called."""
+
+_SHARED: Mapping[str, str] = {
+    **dict.fromkeys(("run", "sweep", "compare"), "run"),
+    **dict.fromkeys(("attach", "detach"), "attach"),
+    **dict.fromkeys(("exec", "shell", "capture"), "inside"),
+    **dict.fromkeys(("token", "enrol", "revoke", "agents"), "access"),
+}
+"""Command → its module, if that has several commands. Its functions have the name of the command before theirs."""
 
 SERVICES: Mapping[str, str] = {
     "controller": "sluice.controller.service",
@@ -106,8 +114,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         argcomplete.autocomplete(_whole_parser(os.environ.get("COMP_LINE", "").split()))
     words = list(sys.argv[1:] if argv is None else argv)
-    command, *options = [word for word in words if word not in ("-v", "--verbose")] or [""]
-    for name in (command, *(f"{command} {option.partition('=')[0]}" for option in options)):
+    first, *options = [word for word in words if word not in ("-v", "--verbose")] or [""]
+    for name in (first, *(f"{first} {option.partition('=')[0]}" for option in options)):
         if name in REMOVED:
             print(f"sluice: {name} was removed: {REMOVED[name]}", file=sys.stderr)
             return 2
@@ -132,18 +140,25 @@ def service(name: str) -> Service[Any]:
     return service
 
 
+def command(name: str) -> tuple[argparse.ArgumentParser, Callable[[argparse.Namespace], int]]:
+    """Return the parser of a command, and the function that executes what it has read and returns the exit code."""
+    module = importlib.import_module(f"sluice.commands.{_SHARED.get(name, name)}")
+    prefix = f"{name}_" if name in _SHARED else ""
+    return getattr(module, f"{prefix}parser")(), getattr(module, f"{prefix}execute")
+
+
 def _run(given: argparse.Namespace) -> int:
     if given.command in SERVICES:
         return service(given.command).main(given.arguments)
     from sluice.terminal import end_in_order
 
-    command = importlib.import_module(f"sluice.commands.{given.command}")
-    arguments = command.parser().parse_args(given.arguments)
+    parser, execute = command(given.command)
+    arguments = parser.parse_args(given.arguments)
     level = logging.DEBUG if given.verbose else logging.WARNING
     logging.basicConfig(level=level, format="%(asctime)s %(name)s %(levelname)s %(message)s")
     end_in_order()
     try:
-        return int(command.execute(arguments))
+        return execute(arguments)
     except (SluiceError, CommandFailed, TimeoutError) as error:
         print(f"sluice: {error}", file=sys.stderr)
         return 2
@@ -198,5 +213,5 @@ def _whole_parser(words: Iterable[str]) -> argparse.ArgumentParser:
     if named is not None:
         # A service is no module of the commands, and an installation may lack the packages of a command.
         with suppress(ModuleNotFoundError):
-            below.choices[named] = importlib.import_module(f"sluice.commands.{named}").parser()
+            below.choices[named], _ = command(named)
     return whole

@@ -292,11 +292,9 @@ def ports_of(
     return [SonicPort(interface, of_place[place]) for interface, place in interfaces.items()]
 
 
-# ── Following ────────────────────────────────────────────────────────────────────────────────────────
-
-
 class Following:
-    """Knows which rows the switch has taken."""
+    """The rows of a running network's ports. The classes stay until there is another policy, because all ports share
+    them."""
 
     def __init__(
         self,
@@ -310,23 +308,16 @@ class Following:
         """`interfaces`: see `ports_of`. `traffic`: choose classes for it instead of for the reported flows."""
         self._remote, self._interfaces, self._load, self._traffic = remote, interfaces, load, traffic
         self._tables = adapted_tables if only_maps else config_tables
-        self._version = 0
-        self._taken: Tables = {}
-        self.made: Planned | None = None
-        """The classes of the newest policy. They stay until there is another policy, because all ports share them."""
-        self.tables: Tables = {}
-        """All rows as of the newest look."""
+        self._made: tuple[int, Planned] | None = None
 
-    def look(self) -> bool:
-        """Look at the network. Return whether the switch lacks any of its rows. Raises SluiceError."""
+    def look(self) -> tuple[Tables, Planned]:
+        """Return all rows as of now, and the classes of the policy. Raises SluiceError."""
         running = look(self._remote)
         check_places(running, self._interfaces.values())
-        if self.made is None or running.version != self._version:
+        if self._made is None or running.version != self._made[0]:
             traffic = self._traffic or reported_traffic(running, self._load)
-            self.made, self._version = planned(running.policy, traffic), running.version
-        self.tables = self._tables(self.made.plan, ports_of(self.made, running, self._interfaces, self._load))
-        return self.tables != self._taken
-
-    def taken(self) -> None:
-        """The switch has taken all rows of the newest look."""
-        self._taken = self.tables
+            self._made = running.version, planned(running.policy, traffic)
+        planning = self._made[1]
+        return self._tables(
+            planning.plan, ports_of(planning, running, self._interfaces, self._load)
+        ), planning

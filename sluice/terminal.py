@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Output in the terminal: a progress bar with the time left, a summary table, the doctor's list."""
+"""Output in the terminal: a progress bar with the time left and a summary table."""
 
 import signal
 import sys
@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any
 
 from rich.console import Console, RenderableType
 from rich.markup import escape
@@ -17,7 +17,6 @@ from rich.table import Table
 from sluice.runtime.lifecycle import on_first_end
 
 console = Console()
-Finding = TypeVar("Finding", bound=tuple[str, bool, str, str])
 
 
 def end_in_order() -> None:
@@ -38,6 +37,11 @@ def _say_briefly(kind: type[BaseException], error: BaseException, trace: Traceba
         print("interrupted", file=sys.stderr)
     else:
         sys.__excepthook__(kind, error, trace)
+
+
+def say(text: str, style: str | None = None) -> None:
+    """Print a line. It is not broken, so that paths and commands in it can be copied."""
+    console.print(text, style=style, highlight=False, soft_wrap=True)
 
 
 PARTIAL_FROM_S = 10.0
@@ -168,31 +172,6 @@ def print_validity(summary: Mapping[str, Any]) -> None:
         console.print(f"[bold red]not valid:[/] {reason}")
     for remark in summary.get("valid", {}).get("remarks", []):
         console.print(f"remark: {remark}")
-
-
-def print_checks(checks: Iterable[Finding]) -> list[Finding]:
-    """Print one line for each check as it is made, and return all of them."""
-    made, before = [], ""
-    for check in checks:
-        made.append(check)
-        name, ok, detail, remedy = check
-        _print_as_is(f"{'[green]✓[/]' if ok else '[red]✗[/]'} ", f"{name}: {detail}")
-        if not ok and remedy:
-            _print_as_is("    remedy: ", "as above" if remedy == before else remedy)
-            before = remedy
-    return made
-
-
-def print_tiers(tiers: Iterable[tuple[str, str]]) -> None:
-    """Print the active tier of each feature."""
-    _print_as_is("", "What is active here:")
-    for feature, active in tiers:
-        _print_as_is("  ", f"{feature}: {active}")
-
-
-def _print_as_is(styled: str, text: str) -> None:
-    """Print a text in which brackets are no styles. Lines are not broken, so that commands can be copied."""
-    console.print(styled + escape(text), highlight=False, soft_wrap=True)
 
 
 def milliseconds(value_us: float | None) -> str:

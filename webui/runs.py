@@ -89,7 +89,7 @@ class RunPlanModel(Model):
     scheme: str = Field(description="of a sweep, all schemes with commas between them")
     points: int | None = Field(description="of a sweep; null for a run")
     on: str
-    predicted_s: float | None = Field(description="from the pace of this machine; null if unknown")
+    predicted_s: float | None = Field(description="from the usual pace of one core; null if unknown")
     asks: bool = Field(description="it takes an hour or longer, so its start needs `confirmed`")
     obstacle: str | None = Field(description="why it cannot start now")
 

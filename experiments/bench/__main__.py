@@ -18,7 +18,7 @@ from experiments.bench import control, data_plane, ingest, records, simulator, t
 from experiments.bench.measuring import Result
 from sluice.commands.arguments import file
 from sluice.policy.errors import SluiceError
-from sluice.runs.fabrics import need_root
+from sluice.runs.files import need_root
 from sluice.runtime.command import CommandFailed
 from sluice.terminal import console, end_in_order
 

@@ -18,8 +18,8 @@ from experiments.kit.runners import JOBS, named, run_all
 from experiments.papers.sluice.traffic import Traffic, write_table
 from sluice.commands.arguments import at_least_one
 from sluice.policy.figures.scoreboard import BETTER, WORSE
-from sluice.report.board import board
 from sluice.report.runs import Variant, classes_present, find_runs
+from sluice.report.tables import board
 from sluice.runs.files import load_cdf
 from sluice.sweep.points import DEFAULT_SEEDS
 

@@ -21,7 +21,7 @@ from experiments.kit.experiment import Claim, Experiment, Given, Script, option
 from sluice.commands.arguments import seconds, seed
 from sluice.policy.fabrics import TESTBED
 from sluice.policy.wire.records import FINISHED, FlowRecord, ScheduledFlow
-from sluice.runs.fabrics import need_root
+from sluice.runs.files import need_root
 from sluice.runs.stack import Stack
 from sluice.runtime.wait import wait_until
 from sluice.store import flows as flow_store

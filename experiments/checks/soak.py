@@ -28,7 +28,7 @@ from sluice.dataplane.inventory import storages
 from sluice.dataplane.loader import load
 from sluice.policy.fabrics import TESTBED
 from sluice.policy.wire.records import BACKGROUND, FINISHED, SCHEDULED, FlowRecord, ScheduledFlow
-from sluice.runs.fabrics import need_root
+from sluice.runs.files import need_root
 from sluice.runs.stack import Stack
 from sluice.runtime.http_client import ServerAway
 from sluice.runtime.wait import wait_until

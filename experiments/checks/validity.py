@@ -22,8 +22,7 @@ from experiments.kit.experiment import Claim, Experiment, Given, Script, markdow
 from sluice.policy.fabrics import TESTBED
 from sluice.policy.figures.validity import share_late
 from sluice.runs import validity
-from sluice.runs.fabrics import need_root
-from sluice.runs.files import scenario_from_file, scenario_with
+from sluice.runs.files import need_root, scenario_from_file, scenario_with
 from sluice.runs.stack import Stack
 from sluice.runs.testbed_run import run_on_testbed
 from sluice.runs.validity import SWITCH

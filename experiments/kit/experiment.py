@@ -123,7 +123,7 @@ class Given:
 
     out: Path
     on: str = SIMULATOR
-    """The fabric: one of sluice.runs.fabrics.FABRICS."""
+    """The fabric: one of sluice.runs.files.FABRICS."""
     seeds: tuple[int, ...] = ()
     loads: tuple[float, ...] = ()
     flows: int = 0

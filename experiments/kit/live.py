@@ -19,8 +19,7 @@ from experiments.kit.experiment import Claim
 from sluice.dataplane.inventory import BpfThing, bpf_things
 from sluice.policy.wire.records import FlowRecord, ScheduledFlow
 from sluice.policy.workload.scenario import scheduled_flows
-from sluice.runs.fabrics import need_root
-from sluice.runs.files import scenario_with
+from sluice.runs.files import need_root, scenario_with
 from sluice.runs.stack import Stack
 from sluice.runtime.command import run
 from sluice.runtime.wait import wait_until

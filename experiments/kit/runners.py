@@ -23,13 +23,12 @@ from experiments.kit.workers import worker_processes
 from sluice.commands.arguments import at_least_one, folder
 from sluice.policy.errors import SluiceError
 from sluice.policy.fabrics import SIMULATOR
-from sluice.runs.fabrics import runner
-from sluice.runs.files import read_document, resolve, scenario_with, setting
+from sluice.runs.files import read_document, resolve, runner, scenario_with, setting
 from sluice.runs.simulator_run import run_on_simulator
 from sluice.runtime import plugins
 from sluice.simulator import build
-from sluice.sweep import run_points
 from sluice.sweep.points import Point, is_finished, points
+from sluice.sweep.run import run_points
 from sluice.sweep.table import print_outcome, rows, sweep_display
 from sluice.terminal import console, progress_bar
 

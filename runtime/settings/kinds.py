@@ -317,6 +317,8 @@ class FileToWrite(FilePath):
     """A - is allowed; it means standard error."""
 
     def problem(self, value: Any) -> str | None:
+        if value.is_dir():
+            return f"{value} is a folder; name a file"
         return None if self.dash and str(value) == "-" else _cannot_write(value)
 
     @property
@@ -331,7 +333,9 @@ class Folder(FilePath):
     metavar: ClassVar[str] = "DIR"
 
     def problem(self, value: Any) -> str | None:
-        return _cannot_write(value / "x") if value.is_dir() else _cannot_write(value)
+        if value.exists() and not value.is_dir():
+            return f"{value} is a file; name a folder"
+        return _cannot_write(value / "x")
 
     @property
     def allowed(self) -> str:

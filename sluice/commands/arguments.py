@@ -3,7 +3,6 @@
 
 import argparse
 import math
-import os
 import socket
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -13,8 +12,8 @@ from sluice.cli import COMMANDS
 from sluice.policy.errors import FieldError, SluiceError, shortened
 from sluice.policy.units import rate_bps
 from sluice.runtime import plugins
-from sluice.runtime.settings.kinds import PASSWORD_REMEDY, PLAINTEXT, Age, has_password, is_loopback
-from sluice.runtime.toml import can_name_a_file
+from sluice.runtime.settings import kinds
+from sluice.runtime.toml import NotToml, read_toml
 
 DAY_S = 86_400
 LONGEST_S = 1e7
@@ -40,7 +39,10 @@ def command_parser(
 def add_listen(parser: argparse.ArgumentParser) -> None:
     """Add the dashboard's address, and the permission to serve it to other machines without TLS."""
     parser.add_argument(
-        "--listen", default="127.0.0.1:8080", help="address of the dashboard (default: %(default)s)"
+        "--listen",
+        type=of_kind(kinds.Address()),
+        default="127.0.0.1:8080",
+        help="address of the dashboard (default: %(default)s)",
     )
     parser.add_argument(
         "--plaintext-beyond-loopback",
@@ -51,22 +53,15 @@ def add_listen(parser: argparse.ArgumentParser) -> None:
 
 def check_plaintext(listen: str, allowed: bool) -> None:
     """Raise FieldError if other machines reach the dashboard without TLS, and no one said that they may."""
-    try:
-        beyond = not is_loopback(listen)
-    except ValueError:
-        raise FieldError("--listen", f"must be HOST:PORT, not {listen!r}") from None
-    if beyond and not allowed:
-        raise FieldError("--listen", PLAINTEXT.format(address=listen))
+    if not allowed and not kinds.is_loopback(listen):
+        raise FieldError("--listen", kinds.PLAINTEXT.format(address=listen))
 
 
 def check_free(listen: str) -> None:
-    """Raise FieldError or SluiceError if the dashboard cannot use this address."""
-    host, _, port = listen.rpartition(":")
-    if not host or not port.isdigit():
-        raise FieldError("--listen", f"must be HOST:PORT, not {listen!r}")
+    """Raise SluiceError if the dashboard cannot use this address."""
     try:
-        socket.create_server((host.strip("[]"), int(port))).close()
-    except (OSError, OverflowError) as error:
+        socket.create_server(kinds.split_address(listen)).close()
+    except OSError as error:
         raise SluiceError(
             f"cannot serve the dashboard on {listen} ({error}): "
             "stop the program that listens there, or choose another --listen"
@@ -185,11 +180,30 @@ def number(text: str, allows: Callable[[float], bool], what: str) -> float:
     return value
 
 
+def of_kind(kind: kinds.Outside) -> Callable[[str], Any]:
+    """Return a type that reads a value as the services read their settings of this kind, before any work is done."""
+
+    def read(text: str) -> Any:
+        try:
+            value = kind.read("", text)
+        except FieldError as error:
+            raise argparse.ArgumentTypeError(error.problem) from None
+        if problem := kind.problem(value):
+            raise argparse.ArgumentTypeError(problem)
+        return value
+
+    return read
+
+
+folder: Callable[[str], Path] = of_kind(kinds.Folder())
+file: Callable[[str], Path] = of_kind(kinds.FileToWrite())
+
+
 def existing_folder(text: str) -> Path:
     """Return the path of a folder that exists. Raises ArgumentTypeError."""
-    path = _named(text, "a folder")
-    if not path.is_dir():
-        raise argparse.ArgumentTypeError(f"{text} is no folder; give one that exists")
+    path = Path(text)
+    if not text or not path.is_dir():
+        raise argparse.ArgumentTypeError(f"{text or 'an empty text'} is no folder; give one that exists")
     return path
 
 
@@ -198,7 +212,7 @@ def life(longest_s: int) -> Callable[[str], int]:
 
     def read(text: str) -> int:
         try:
-            life_s = Age().read("", text)
+            life_s = kinds.Age().read("", text)
         except FieldError as error:
             raise argparse.ArgumentTypeError(error.problem) from None
         if not 1 <= life_s <= longest_s:
@@ -210,28 +224,10 @@ def life(longest_s: int) -> Callable[[str], int]:
     return read
 
 
-def folder(text: str) -> Path:
-    """Return the path of a folder that exists or can be made. Raises ArgumentTypeError before any work is done."""
-    path = _named(text, "a folder")
-    if path.exists() and not path.is_dir():
-        raise argparse.ArgumentTypeError(f"{text} is a file; give a folder")
-    _check_writable(path, path)
-    return path
-
-
-def file(text: str) -> Path:
-    """Return the path of a file that can be written. Raises ArgumentTypeError before any work is done."""
-    path = _named(text, "a file")
-    if path.is_dir():
-        raise argparse.ArgumentTypeError(f"{text} is a folder; give a file")
-    _check_writable(path, path.parent)
-    return path
-
-
 def store_url(text: str) -> str:
     """Return the URL of a store. Raises ArgumentTypeError if it cannot be one; PostgreSQL is not asked."""
-    if has_password(text):
-        raise argparse.ArgumentTypeError(PASSWORD_REMEDY)
+    if kinds.has_password(text):
+        raise argparse.ArgumentTypeError(kinds.PASSWORD_REMEDY)
     backend, separator, place = text.partition("://")
     if not separator or backend.partition("+")[0] not in ("sqlite", "postgresql"):
         raise argparse.ArgumentTypeError(
@@ -250,30 +246,14 @@ def store_url(text: str) -> str:
     return text
 
 
-def services_folder(text: str) -> Path:
-    """Return the folder of running services. Raises ArgumentTypeError if there is none."""
-    path = Path(text)
-    if not text or not path.is_dir():
-        raise argparse.ArgumentTypeError(
-            f"{text or 'an empty text'} is no folder: start the services there first"
-        )
-    return path
-
-
-def _named(text: str, kind: str) -> Path:
-    """Return the path. An empty text would be the current folder, and no one means that."""
-    if not can_name_a_file(text):
-        raise argparse.ArgumentTypeError(f"{shortened(text)} names no path; give {kind}")
-    return Path(text)
-
-
-def _check_writable(path: Path, inner: Path) -> None:
-    """Check the lowest folder that exists, because the ones below it can be made if it can be written."""
-    existing = next(folder for folder in (inner.absolute(), *inner.absolute().parents) if folder.exists())
-    if not existing.is_dir():
-        raise argparse.ArgumentTypeError(f"{path} cannot be made, because {existing} is a file")
-    if not os.access(existing, os.W_OK | os.X_OK):
-        raise argparse.ArgumentTypeError(f"{path} cannot be written: you may not write in {existing}")
+def read_toml_file(path: Path, remedy: str = "give a TOML file") -> dict[str, Any]:
+    """Return the document of a file. Raises SluiceError."""
+    try:
+        return read_toml(path)
+    except OSError as error:
+        raise SluiceError(f"cannot read {path}: {error.strerror}; {remedy}") from None
+    except NotToml as error:
+        raise SluiceError(f"{path} is not TOML: {error}") from None
 
 
 # ── Words that no parser knows ─────────────────────────────────────────────────────────────────────────────────────
@@ -318,20 +298,20 @@ def policy_keys() -> list[str]:
 
 def hosts() -> list[str]:
     """Return the hosts of the running testbeds."""
-    from sluice.testbeds import running_testbeds
+    from sluice.commands.inside import running_testbeds
 
     return [host.name for bed in running_testbeds() for host in bed.topology.hosts]
 
 
 def ports() -> list[str]:
     """Return the ports of the running testbeds."""
-    from sluice.testbeds import running_testbeds
+    from sluice.commands.inside import running_testbeds
 
     return [port.id for bed in running_testbeds() for port in bed.topology.ports]
 
 
 def testbeds() -> list[str]:
     """Return the process ids of the running testbeds."""
-    from sluice.testbeds import running_testbeds
+    from sluice.commands.inside import running_testbeds
 
     return [str(bed.pid) for bed in running_testbeds()]

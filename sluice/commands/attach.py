@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`sluice attach`: agents and queues on a Mininet network that somebody else's script has started.
+"""`sluice attach`: agents and queues on a Mininet network that somebody else's script has started; `sluice detach`.
 
 Its switches forward as before (`forwarding = "leave"`). What this leaves on the network, and what must come back, is
 noted in a folder of /run before it is made. So `sluice detach` gives the network back also after a crash.
@@ -30,15 +30,8 @@ from sluice.runs.services import Process, Services, service_argv
 from sluice.runtime.command import CommandFailed, run
 from sluice.runtime.process import keep_short, spawn
 from sluice.runtime.wait import patient, wait_until
-from sluice.terminal import console
-from sluice.topologies.foreign import (
-    PORT_AGENT,
-    ForeignHost,
-    ForeignNetwork,
-    find_network,
-    hosts_and_switches,
-    inside,
-)
+from sluice.terminal import console, say
+from sluice.topologies import foreign
 
 STARTS_WITHIN_S = 180.0
 ENDS_WITHIN_S = 60.0
@@ -52,7 +45,7 @@ _CREDENTIALS = struct.Struct("=iII")
 """Process, user and group at the other end of a Unix socket (unix(7))."""
 _CONTROL = "/proc/sys/net/ipv4/tcp_congestion_control"
 
-_EPILOG = """examples:
+_ATTACH_EPILOG = """examples:
   sudo python3 my_network.py                          your script, which waits at Mininet's prompt
   sudo sluice attach --rate 100Mbit                   in another terminal: links that no one shapes have this rate
   sudo sluice attach --replace-qdiscs                 links of TCLink: its rates hold, its qdiscs come back at the end
@@ -62,10 +55,13 @@ _EPILOG = """examples:
 The hosts tag their packets and report their flows, and the ports of the switches have queues. Forwarding stays with the
 script. Ctrl-C ends it, as `sluice detach` does.
 """
+_DETACH_EPILOG = """examples:
+  sudo sluice detach    in the network namespace in which `sluice attach` was called
+"""
 
 
-def parser() -> argparse.ArgumentParser:
-    parser = options.command_parser("attach", _EPILOG)
+def attach_parser() -> argparse.ArgumentParser:
+    parser = options.command_parser("attach", _ATTACH_EPILOG)
     parser.add_argument(
         "--rate",
         type=options.rate,
@@ -95,7 +91,7 @@ def parser() -> argparse.ArgumentParser:
     return parser
 
 
-def execute(arguments: argparse.Namespace) -> int:
+def attach_execute(arguments: argparse.Namespace) -> int:
     options.check_plaintext(arguments.listen, arguments.plaintext_beyond_loopback)
     options.check_free(arguments.listen)
     if os.geteuid() != 0:
@@ -103,7 +99,7 @@ def execute(arguments: argparse.Namespace) -> int:
     state = state_folder()
     with _alone():
         give_back(state)  # what a killed one has left, before its queues are taken for the network's
-        network = find_network()
+        network = foreign.find_network()
         description = network.description(arguments.rate)
         if (shaped := network.shaped()) and not arguments.replace_qdiscs:
             raise FieldError(
@@ -116,9 +112,7 @@ def execute(arguments: argparse.Namespace) -> int:
         try:
             attached.start(description, arguments.scheme, arguments.plaintext_beyond_loopback)
             console.print(f"dashboard: [bold]http://{arguments.listen}/[/]", highlight=False)
-            console.print(
-                f"  the right to change the scheme is the token in {attached.token_file}", soft_wrap=True
-            )
+            say(f"  the right to change the scheme is the token in {attached.token_file}")
             console.print("Ctrl-C, or `sluice detach`, gives the network back as it was.\n")
             attached.watch()
         except KeyboardInterrupt:
@@ -126,9 +120,7 @@ def execute(arguments: argparse.Namespace) -> int:
         finally:
             attached.stop()
             give_back(state)
-    console.print(
-        f"The network is as it was. The records are in {arguments.out}.", highlight=False, soft_wrap=True
-    )
+    say(f"The network is as it was. The records are in {arguments.out}.")
     return 0
 
 
@@ -136,7 +128,7 @@ class Attached:
     """The processes of Sluice on a foreign network, and the kernel's parts that its hosts share."""
 
     def __init__(
-        self, network: ForeignNetwork, state: Path, out: Path, listen: str, replace_qdiscs: bool
+        self, network: foreign.ForeignNetwork, state: Path, out: Path, listen: str, replace_qdiscs: bool
     ) -> None:
         self._network, self._state, self._out, self._listen = network, state, out.resolve(), listen
         self._replace_qdiscs = replace_qdiscs
@@ -168,10 +160,8 @@ class Attached:
         self._start("web", [*service_argv("web"), *web])
         remote = Remote(self._web, self.token_file)
         self._wait(lambda: remote.get("health"), "the web process answers")
-        self._start(
-            "controller",
-            [*service_argv("controller"), "--store", store, "--listen", f"unix:{self._state}/of.sock"],
-        )
+        controller = ["--store", store, "--listen", f"unix:{self._state}/of.sock"]
+        self._start("controller", [*service_argv("controller"), *controller])
         self._kernel.extend(kernel_parts())
         self._start("port-agent", port_agent_argv(self._state, self._web, self._replace_qdiscs))
         for host in hosts:
@@ -180,7 +170,7 @@ class Attached:
             if finding["is_error"]:
                 raise SluiceError(f"{finding['where']}: {finding['problem']}")
         remote.change("PUT", "policy", {"scheme": scheme})
-        names = {PORT_AGENT, *(host.name for host in hosts)}
+        names = {foreign.PORT_AGENT, *(host.name for host in hosts)}
 
         def in_force() -> bool:
             health = remote.get("health")
@@ -191,11 +181,11 @@ class Attached:
         self._wait(in_force, "all agents report")
         for problem in remote.get("health")["problems"]:
             said = f"{problem['where']}: {problem['problem']}"
-            console.print(said, style="bold red", highlight=False, soft_wrap=True)
+            say(said, style="bold red")
 
     def watch(self) -> None:
         """Restart processes that die, until the network ends. Raises SluiceError if one dies again and again."""
-        while all(_lives(host) for host in self._network.hosts):
+        while all(Path(f"/proc/{host.pid}/ns/net").exists() for host in self._network.hosts):
             self._services.check()
             keep_short(self._out / "log")
             time.sleep(CHECK_S)
@@ -216,20 +206,12 @@ class Attached:
 
         self._services.start(name, begin)
 
-    def _agent_argv(self, host: ForeignHost) -> list[str]:
-        argv = [
-            *service_argv("agent"),
-            "--name",
-            host.name,
-            "--interface",
-            host.interface,
-            "--web",
-            self._web,
-        ]
-        argv += ["--run-dir", str(self._run_dir(host))]
+    def _agent_argv(self, host: foreign.ForeignHost) -> list[str]:
+        argv = [*service_argv("agent"), "--name", host.name, "--interface", host.interface]
+        argv += ["--web", self._web, "--run-dir", str(self._run_dir(host))]
         return host.inside(argv + (["--queues-at", host.queues_at] if host.queues_at else []))
 
-    def _run_dir(self, host: ForeignHost) -> Path:
+    def _run_dir(self, host: foreign.ForeignHost) -> Path:
         return self._out / "spool" / host.name
 
     def _wait(self, condition: Callable[[], object], what: str) -> None:
@@ -245,23 +227,26 @@ class Attached:
 
 def port_agent_argv(state: Path, web: str, replace_qdiscs: bool) -> list[str]:
     """Return the command of the port agent of the network's switches."""
-    argv = [
-        *service_argv("port-agent"),
-        "--name",
-        PORT_AGENT,
-        "--run-dir",
-        str(state / PORT_AGENT),
-        "--web",
-        web,
-    ]
+    argv = [*service_argv("port-agent"), "--name", foreign.PORT_AGENT]
+    argv += ["--run-dir", str(state / foreign.PORT_AGENT), "--web", web]
     return argv + (["--replace-qdiscs"] if replace_qdiscs else [])
 
 
-def _lives(host: ForeignHost) -> bool:
-    return Path(f"/proc/{host.pid}/ns/net").exists()
+# ── The end ────────────────────────────────────────────────────────────────────────────────
 
 
-# ── What `sluice detach` needs, too ────────────────────────────────────────────────────────────────────────────────
+def detach_parser() -> argparse.ArgumentParser:
+    return options.command_parser("detach", _DETACH_EPILOG)
+
+
+def detach_execute(arguments: argparse.Namespace) -> int:
+    if os.geteuid() != 0:
+        raise SluiceError("detach needs root: run it with sudo")
+    state = state_folder()
+    was_attached = end_attached() or state.exists()
+    give_back(state)
+    console.print("The network is as it was." if was_attached else "Sluice is not attached here.")
+    return 0
 
 
 def state_folder() -> Path:
@@ -312,14 +297,14 @@ def give_back(state: Path) -> None:
     """Give the network back as it was before, as far as it still runs. A second call does nothing."""
     if not state.exists():
         return
-    pids, switches = hosts_and_switches()
+    pids, switches = foreign.hosts_and_switches()
     noted = (state / HOSTS).read_text() if (state / HOSTS).exists() else "{}"
     for name, (interface, control, run_dir) in json.loads(noted).items():
         if name in pids:
             argv = [*service_argv("agent"), "--name", name, "--interface", interface, "--release"]
             argv += ["--run-dir", run_dir]
-            _try(inside(pids[name], argv), name)
-            _try(inside(pids[name], ["sh", "-c", f"echo {control} > {_CONTROL}"]), name)
+            _try(foreign.inside(pids[name], argv), name)
+            _try(foreign.inside(pids[name], ["sh", "-c", f"echo {control} > {_CONTROL}"]), name)
     if switches:
         _try([*port_agent_argv(state, "http://127.0.0.1:8080", False), "--release"], "the switches")
     shutil.rmtree(state)

@@ -16,18 +16,16 @@ from sluice.policy.units import format_rate
 from sluice.policy.wire.records import SCHEDULED, WATCHED
 from sluice.runs import tour, validity
 from sluice.runs.bundle import COMMAND, BundleWriter, by_time, machine_meta, policy_rows
-from sluice.runs.fabrics import FABRICS
-from sluice.runs.files import Resolved, scenario_from_file, scenario_with
+from sluice.runs.files import FABRICS, Resolved, scenario_from_file, scenario_with
 from sluice.runs.obstacle import obstacle
-from sluice.runs.services import WebSettings
 from sluice.runs.stack import SimulatedStack, Stack
 from sluice.runs.validity import RunWatch
 from sluice.runtime import extras
 from sluice.simulator import build
 from sluice.simulator.limits import check_scenario
 from sluice.store.flows import numbered_pages
-from sluice.terminal import console, print_summary, print_validity
-from sluice.webui.service import add_retention, retention_of
+from sluice.terminal import console, print_summary, print_validity, say
+from sluice.webui.service import add_retention, retention_argv, retention_of
 
 AUTO = "auto"
 SCENARIOS = {TESTBED: "demo", SIMULATOR: "demo-simulator"}
@@ -81,7 +79,7 @@ def parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--services",
-        type=options.services_folder,
+        type=options.existing_folder,
         metavar="FOLDER",
         help="use a web process and a controller that already run; FOLDER holds their store and sockets",
     )
@@ -125,9 +123,7 @@ def fitting_rate() -> int:
     """Measure what this machine forwards, and say which rate fits."""
     console.print("measuring what this machine forwards …")
     forwarding = validity.measure()
-    console.print(
-        f"links of {format_rate(forwarding.rate_bps())}: {forwarding}", highlight=False, soft_wrap=True
-    )
+    say(f"links of {format_rate(forwarding.rate_bps())}: {forwarding}")
     return forwarding.rate_bps()
 
 
@@ -149,7 +145,7 @@ def chosen(on: str, path: Path | None) -> tuple[Resolved, str]:
     if on == AUTO:
         on = SIMULATOR if reason else TESTBED
         if reason:
-            console.print(f"simulated network, because: {reason}", highlight=False, soft_wrap=True)
+            say(f"simulated network, because: {reason}")
     return scenario_from_file(path or Path(SCENARIOS[on])), on
 
 
@@ -207,13 +203,9 @@ def run_demo(arguments: argparse.Namespace, resolved: Resolved, on: str, rate: i
 
 
 def _started(arguments: argparse.Namespace, resolved: Resolved, on: str) -> Stack:
-    web = WebSettings(
-        arguments.workers,
-        retention_of(arguments),
-        arguments.event_log,
-        plaintext_beyond_loopback=arguments.plaintext_beyond_loopback,
-        fsync=arguments.store is not None,
-    )
+    web = ["--workers", str(arguments.workers), *retention_argv(retention_of(arguments))]
+    web += ["--event-log", str(arguments.event_log)] if arguments.event_log else []
+    web += ["--plaintext-beyond-loopback"] if arguments.plaintext_beyond_loopback else []
     own: dict[str, Any] = {}
     if on == SIMULATOR:
         own = {"document": resolved.document, "hold_s": arguments.tour_seconds if arguments.tour else None}
@@ -263,9 +255,7 @@ def _write_bundle(
 def _print_where(stack: Stack, listen: str) -> None:
     console.print(f"dashboard: [bold]http://{listen}/[/]")
     if console.is_terminal and not stack.external:
-        console.print(
-            f"  with the right to change the scheme: http://{listen}/#token={stack.token}", soft_wrap=True
-        )
+        say(f"  with the right to change the scheme: http://{listen}/#token={stack.token}")
     else:  # a log would keep the token
-        console.print(f"  the right to change the scheme is the token in {stack.token_file}", soft_wrap=True)
+        say(f"  the right to change the scheme is the token in {stack.token_file}")
     console.print("Ctrl-C ends the demonstration and leaves nothing behind.\n")

@@ -102,33 +102,30 @@ def _export_running(arguments: argparse.Namespace) -> int:
     following = sonic.Following(
         remote, arguments.interfaces, arguments.load, arguments.traffic, only_maps=arguments.only_maps
     )
-    _turn(arguments, following)
-    assert following.made is not None
-    _explain(following.made)
+    written, planning = following.look()
+    _write(written, arguments.out)
+    _explain(planning)
     problem = ""
     try:
         while arguments.follow is not None:
             time.sleep(arguments.follow)
             try:
-                _turn(arguments, following)
+                tables, _ = following.look()
             except SluiceError as error:
                 # A problem ends nothing: it is said once, and the next look writes what is missing.
                 if str(error) != problem:
                     print(f"{error}; trying again every {arguments.follow:g} s", file=sys.stderr)
                 problem = str(error)
                 continue
+            if tables != written:
+                _write(tables, arguments.out)
+                written = tables
             if problem:
                 print("It works again.", file=sys.stderr)
             problem = ""
     except KeyboardInterrupt:
         print("The file keeps what it has.", file=sys.stderr)
     return 0
-
-
-def _turn(arguments: argparse.Namespace, following: sonic.Following) -> None:
-    if following.look():
-        _write(following.tables, arguments.out)
-        following.taken()
 
 
 def _write(tables: sonic.Tables, out: Path | None) -> None:

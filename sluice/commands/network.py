@@ -12,11 +12,10 @@ import tomli_w
 from rich.table import Table
 from rich.text import Text
 
-from sluice.commands.arguments import command_parser
+from sluice.commands.arguments import command_parser, read_toml_file
 from sluice.policy.errors import FieldError, SluiceError
 from sluice.policy.network.description import read_network
 from sluice.remote import Remote, add_remote
-from sluice.runtime.toml import NotToml, read_toml
 from sluice.terminal import console
 
 _EPILOG = """examples:
@@ -88,13 +87,9 @@ def execute(arguments: argparse.Namespace) -> int:
 
 def _read(file: Path) -> dict[str, Any]:
     """Return the document of a file that is a correct description. Raises SluiceError."""
+    document = read_toml_file(file)
     try:
-        document = read_toml(file)
         read_network(document)
-    except OSError as error:
-        raise SluiceError(f"cannot read {file}: {error.strerror}") from None
-    except NotToml as error:
-        raise SluiceError(f"{file} is not TOML: {error}") from None
     except FieldError as error:
         raise SluiceError(f"{file}: {error}") from None
     return document

@@ -11,14 +11,13 @@ from typing import Any
 from rich.markup import escape
 from rich.table import Table
 
-from sluice.commands.arguments import add_plugin, command_parser, completed, policy_keys
+from sluice.commands.arguments import add_plugin, command_parser, completed, policy_keys, read_toml_file
 from sluice.policy.errors import SluiceError, shortened
 from sluice.policy.schema.desired import Policy
 from sluice.policy.schema.fields import field_text
 from sluice.policy.schema.fitting import DEFAULT, changed, frozen, is_list, unfrozen
 from sluice.remote import Remote, add_remote
 from sluice.runs.files import setting, toml_value
-from sluice.runtime.toml import NotToml, read_toml
 from sluice.terminal import console
 
 
@@ -111,7 +110,7 @@ def execute(arguments: argparse.Namespace) -> int:
             _set(remote, arguments.change)
         case "preview":
             what = arguments.what
-            document = _read(Path(what)) if what.endswith(".toml") else {"scheme": what}
+            document = read_toml_file(Path(what)) if what.endswith(".toml") else {"scheme": what}
             print_preview(remote.post("policy/preview", document))
         case "freeze":
             _change(remote, lambda policy: frozen(policy, arguments.ports))
@@ -145,7 +144,8 @@ def _set(remote: Remote, words: Sequence[str]) -> None:
     """Put a file in force, or change keys."""
     plain = [word for word in words if "=" not in word or Path(word).exists()]
     if len(words) == 1 and plain:
-        _put(remote, _read(Path(words[0])))
+        remedy = "give a TOML file, or KEY=VALUE as in mark_at=18KB"
+        _put(remote, read_toml_file(Path(words[0]), remedy))
     elif plain:
         raise SluiceError(f"policy set: give one file, or only KEY=VALUE; {shortened(plain[0])} has no =")
     else:
@@ -200,17 +200,6 @@ def _way_to(history: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
         same = [index for index, earlier in enumerate(way) if earlier["policy"] == change["policy"]]
         way = way[: same[-1] + 1] if same else [*way, change]
     return way
-
-
-def _read(file: Path) -> dict[str, Any]:
-    try:
-        return read_toml(file)
-    except OSError as error:
-        raise SluiceError(
-            f"cannot read {file}: {error.strerror}; give a TOML file, or KEY=VALUE as in mark_at=18KB"
-        ) from None
-    except NotToml as error:
-        raise SluiceError(f"{file} is not TOML: {error}") from None
 
 
 def _put(remote: Remote, document: Mapping[str, Any]) -> int | None:

@@ -20,7 +20,8 @@ from sluice.policy import tags
 from sluice.policy.errors import SluiceError
 from sluice.policy.units import format_bytes
 from sluice.policy.wire.records import ALL
-from sluice.runs.folder import RUN, Entry, describe, entries
+from sluice.remote import add_remote
+from sluice.runs.folder import RUN, describe, entries
 from sluice.runs.progress import RUNNING
 from sluice.terminal import about, console, flows_table, milliseconds, partial_table
 
@@ -30,7 +31,7 @@ MOST_SHOWN = 20
 
 def watch_runs(folders: Sequence[Path], *, once: bool) -> int:
     """Draw until no run is left or Ctrl-C, or print one picture. Raises SluiceError if the folders hold no run."""
-    if not _entries(folders):
+    if not _runs(folders):
         listed = ", ".join(map(str, folders))
         raise SluiceError(f"{listed}: no run and no sweep is there; give the --out of `sluice run`")
     if once:
@@ -55,12 +56,9 @@ def runs_picture(folders: Sequence[Path]) -> RenderableType:
     return Group(*parts, *(Text(_line(run)) for run in others[: max(0, MOST_SHOWN - len(running))]))
 
 
-def _entries(folders: Sequence[Path]) -> list[Entry]:
-    return [entry for folder in folders for entry in entries(folder)]
-
-
 def _runs(folders: Sequence[Path]) -> list[dict[str, Any]]:
-    return [{**describe(entry), "folder": str(entry.path)} for entry in _entries(folders)]
+    found = [entry for folder in folders for entry in entries(folder)]
+    return [{**describe(entry), "folder": str(entry.path)} for entry in found]
 
 
 def _parts(run: Mapping[str, Any]) -> list[RenderableType]:
@@ -96,9 +94,7 @@ Snapshot = Mapping[str, Any]
 
 def parser() -> argparse.ArgumentParser:
     parser = command_parser("top")
-    parser.add_argument(
-        "--url", default="http://127.0.0.1:8080", help="address of the web process (default: %(default)s)"
-    )
+    add_remote(parser, changes=False)
     parser.add_argument(
         "folders",
         type=Path,

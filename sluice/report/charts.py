@@ -280,16 +280,12 @@ def slowdowns(flows: Mapping[str, Flows], variants: Sequence[Variant]) -> list[P
     return panels
 
 
-def load_figures(classes: Sequence[str]) -> list[tuple[str, str]]:
-    """Return class and statistic of the figures over load: the means, and the p99 of the first class after its mean."""
-    figures = [(group, "mean") for group in (*classes, "all")] if classes else []
-    return [*figures[:1], *((group, "p99") for group in classes[:1]), *figures[1:]]
-
-
 def against_load(variants: Sequence[Variant], baseline: Variant, classes: Sequence[str]) -> list[Panel]:
-    """Draw the FCT as a ratio to the baseline's at the same load."""
+    """Draw the FCT as a ratio to the baseline's at the same load: the means, and the p99 of the first class after its
+    mean."""
     panels: list[Panel] = []
-    for group, statistic in load_figures(classes):
+    means = [(group, "mean") for group in (*classes, "all")] if classes else []
+    for group, statistic in (*means[:1], *((group, "p99") for group in classes[:1]), *means[1:]):
         figure_of = partial(tables.of_class, measure="fct_us", group=group, name=statistic)
         with panel(f"{group} flows, {statistic}", panels, "load", "fct_ratio") as drawing:
             axes = drawing.axes

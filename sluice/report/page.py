@@ -21,10 +21,10 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from sluice.policy.errors import SluiceError
 from sluice.policy.figures.scoreboard import CONFIDENCE_PERCENT
 from sluice.report import charts, tables
-from sluice.report.board import Board, board
+from sluice.report import runs as bundles
 from sluice.report.charts import DASHES, Panel, colour_variable, file_stem
-from sluice.report.runs import Run, Variant, classes_present, differing, find_runs, repeats, variants
-from sluice.report.tables import MIN_FOR_MEAN, MIN_FOR_P99, count, loads_of, pooled
+from sluice.report.runs import Run, Variant, classes_present, find_runs, variants
+from sluice.report.tables import count, loads_of
 from sluice.runs.bundle import COMMAND
 
 # ── Notices ──────────────────────────────────────────────────────────────────────────────────────────
@@ -43,7 +43,7 @@ def notices(variants: Sequence[Variant]) -> list[str]:
     """Return the warnings as sentences; none if all runs finished and differ only by scheme, load and seed."""
     runs = [run for variant in variants for run in variant.runs]
     sentences = []
-    keys = [key for key in differing(runs) if not key.startswith(EXPECTED_TO_DIFFER)]
+    keys = [key for key in bundles.differing(runs) if not key.startswith(EXPECTED_TO_DIFFER)]
     if keys:
         sentences.append(
             f"These runs are of different scenarios: {', '.join(keys)} differ. If one line is better, the scheme need "
@@ -57,7 +57,7 @@ def notices(variants: Sequence[Variant]) -> list[str]:
                 f"Not all schemes have the same seeds{where}: their means cover different traffic. The table of "
                 "completeness lists them."
             )
-    repeated = sorted({folder for variant in variants for folder in repeats(variant)})
+    repeated = sorted({folder for variant in variants for folder in bundles.repeats(variant)})
     if repeated:
         sentences.append(
             f"These runs have the flows and figures of another seed, and count twice: {', '.join(repeated)}. So "
@@ -83,12 +83,6 @@ ENTRY_POINT = "entry point "
 """What the source of a plugin begins with that is installed, and so needs no option."""
 NEW = "NEW"
 """A folder that the reader chooses."""
-
-
-def repeat_report(folders: Sequence[Path], baseline: str | None, out: Path) -> str:
-    """Return the command that makes a report again."""
-    against = [] if baseline is None else ["--baseline", baseline]
-    return shlex.join(["sluice", "compare", *map(str, folders), *against, "--out", str(out)])
 
 
 def repeat_run(run: Run) -> str:
@@ -141,7 +135,7 @@ class LoadPart:
 
     title: str
     open: bool
-    board: Board
+    board: tables.Board
     sections: Sequence[tables.Section]
     completeness: Sequence[tables.Row]
     applications: Sequence[tables.Row]
@@ -158,7 +152,9 @@ def write_report(
     """
     runs = find_runs(folders)
     out.parent.mkdir(parents=True, exist_ok=True)
-    context = _context(runs, baseline) | {"command": repeat_report(folders, baseline, out)}
+    against = [] if baseline is None else ["--baseline", baseline]
+    command = shlex.join(["sluice", "compare", *map(str, folders), *against, "--out", str(out)])
+    context = _context(runs, baseline) | {"command": command}
     out.write_text(_render(context))
     if figures is not None:
         _save(context["over_loads"], context["parts"], figures)
@@ -215,9 +211,9 @@ def _context(runs: Sequence[Run], baseline: str | None) -> dict[str, Any]:
     names = list(dict.fromkeys(str(run.document["name"]) for run in runs))
     dashes = [DASHES[variant.style % len(DASHES)] or () for variant in compared]
     dash_arrays = [" ".join(f"{step:g}" for step in steps) for steps in dashes]
-    parameters = tables.parameters(compared)
+    parameters = bundles.parameters(compared)
     besides = SCHEME_TABLE if parameters else ()
-    keys, different = tables.differences(compared, besides)
+    keys, different = bundles.differences(compared, besides)
     return {
         "title": names[0] if len(names) == 1 else f"Comparison of {_plural(len(runs), 'run')}",
         "subtitle": _subtitle(runs, compared, loads),
@@ -231,7 +227,7 @@ def _context(runs: Sequence[Run], baseline: str | None) -> dict[str, Any]:
         "several": len(compared) > 1,
         "confidence": CONFIDENCE_PERCENT,
         "colours": {colour_variable(v.colour): (v.colour, _lighter(v.colour)) for v in compared},
-        "common": tables.common(compared, besides),
+        "common": bundles.common(compared, besides),
         "difference_keys": keys,
         "differences": different,
         "parameters": parameters,
@@ -293,7 +289,7 @@ def _part(compared: Sequence[Variant], base: Variant, load: float | None, unfold
     return LoadPart(
         "All figures" if load is None else f"Load {load:g}",
         unfolded,
-        board(present, base, load, classes_present(runs)),
+        tables.board(present, base, load, classes_present(runs)),
         tables.fct_sections(present, base, load, classes_present(runs)),
         tables.completeness(present, load),
         tables.applications(present, load),
@@ -302,7 +298,7 @@ def _part(compared: Sequence[Variant], base: Variant, load: float | None, unfold
 
 
 def _blocks(present: Sequence[Variant], load: float | None, runs: Sequence[Run]) -> list[Block]:
-    flows = {variant.label: pooled(variant.at(load)) for variant in present}
+    flows = {variant.label: tables.pooled(variant.at(load)) for variant in present}
     counted = _counted(runs)
     blocks = [
         Block(
@@ -314,7 +310,7 @@ def _blocks(present: Sequence[Variant], load: float | None, runs: Sequence[Run])
             "Slowdown by flow size",
             charts.slowdowns(flows, present),
             "FCT divided by the FCT of the same flow alone in the network, in bins of a third of a decade of size, "
-            f"{counted}. A mean needs {MIN_FOR_MEAN} flows, a 99th percentile {MIN_FOR_P99}.",
+            f"{counted}. A mean needs {tables.MIN_FOR_MEAN} flows, a 99th percentile {tables.MIN_FOR_P99}.",
         ),
     ]
     firsts = [(variant, min(variant.at(load), key=lambda run: run.seed)) for variant in present]

@@ -1,17 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The bundles of a report: finding them, their scoreboard, and grouping runs that differ only by seed and load.
+"""The bundles of a report: finding them, their flows, and grouping runs that differ only by seed and load.
 
 Runs are compared by their scenarios as flat keys and values. SluiceError names a file that is damaged.
 """
 
 import json
-import math
 import re
 import zlib
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +22,9 @@ import pyarrow.parquet as pq
 
 from sluice.policy.errors import SluiceError
 from sluice.policy.fabrics import TESTBED
-from sluice.policy.figures.scoreboard import CONFIDENCE_PERCENT, Period, Score, ScoredFlows, scoreboard
+from sluice.policy.figures.scoreboard import ScoredFlows
 from sluice.policy.schema.desired import Policy
+from sluice.policy.schema.fields import POLICY_FIELDS, field_text
 from sluice.policy.schemes import SCHEMES
 from sluice.policy.units import US_PER_S
 from sluice.policy.wire.records import SCHEDULED, SIZE_CLASSES
@@ -93,6 +93,7 @@ def _damaged(path: Path, why: str) -> SluiceError:
 
 
 MAX_ITEMS = 8
+NOTHING = "–"
 
 
 def flat(document: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -110,7 +111,7 @@ def shown(value: object) -> str:
     """Return a value as text. A short list of plain values is written in full, any other list as
     the number of its entries."""
     if value is None:
-        return "–"
+        return NOTHING
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
@@ -127,59 +128,6 @@ def shown(value: object) -> str:
         for entry in value
     ]
     return " · ".join(entries)
-
-
-# ── Scores ───────────────────────────────────────────────────────────────────────────────────────────
-
-
-def bundle_scoreboard(bundle: Path, base_scheme: str) -> dict[str, Any]:
-    """Return the scheduled flows' figures by version, as GET /scoreboard has them.
-
-    The base is the first version of that scheme, or else the first one.
-    """
-    scores = bundle_scores(bundle)
-    versions = [score.period.version for score in scores]
-    of_base = [score.period.version for score in scores if score.period.scheme == base_scheme]
-    against = next(iter(of_base or versions), None)
-    return {
-        "source": SCHEDULED,
-        "against": against,
-        "confidence_percent": CONFIDENCE_PERCENT,
-        "versions": scoreboard(scores, against),
-    }
-
-
-def bundle_scores(bundle: Path) -> list[Score]:
-    """Return the scores of the versions under which any scheduled flow lived."""
-    table = pq.read_table(bundle / "flows.parquet", filters=[("source", "=", SCHEDULED)])
-    rows = json.loads((bundle / POLICIES).read_text())
-    flows, lived = scored_columns(table), table[POLICY_VERSION.name].to_numpy()
-    scores = []
-    for row in rows:
-        own = flows.where(np.equal(lived, row["version"]))
-        if len(own):
-            began, ended = float(own.began_s.min()), math.inf
-            scores.append(Score(Period(row["version"], row["policy"]["scheme"], began, ended), own))
-    return scores
-
-
-def scored_columns(table: pa.Table) -> ScoredFlows:
-    """Return rows of flows.parquet as the columns of a scoreboard."""
-    began_s, fct_us = table["started_at"].to_numpy(), table["fct_us"].to_numpy().astype(float)
-    met = np.asarray([value is not False for value in table["met"].to_pylist()])
-    return ScoredFlows(
-        began_s=began_s,
-        ended_s=began_s + fct_us / US_PER_S,
-        fct_us=fct_us,
-        slowdown=table["slowdown"].to_numpy().astype(float),
-        size_class=np.asarray(
-            [SIZE_CLASSES.index(name) for name in table["size_class"].to_pylist()], np.uint8
-        ),
-        has_deadline=table["deadline_us"].is_valid().to_numpy(),
-        missed=~met,
-        retransmissions=table["retransmissions"].to_numpy().astype(float),
-        scheme=np.asarray(table["scheme"].to_pylist(), np.str_),
-    )
 
 
 # ── Runs ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -261,7 +209,20 @@ class Run:
 
     def scored(self) -> ScoredFlows:
         """Read the flows for a scoreboard, also the unfinished ones."""
-        return scored_columns(self._scheduled(*COLUMNS))
+        table = self._scheduled(*COLUMNS)
+        began_s, fct_us = table["started_at"].to_numpy(), table["fct_us"].to_numpy().astype(float)
+        classes = [SIZE_CLASSES.index(name) for name in table["size_class"].to_pylist()]
+        return ScoredFlows(
+            began_s=began_s,
+            ended_s=began_s + fct_us / US_PER_S,
+            fct_us=fct_us,
+            slowdown=table["slowdown"].to_numpy().astype(float),
+            size_class=np.asarray(classes, np.uint8),
+            has_deadline=table["deadline_us"].is_valid().to_numpy(),
+            missed=np.asarray([met is False for met in table["met"].to_pylist()], bool),
+            retransmissions=table["retransmissions"].to_numpy().astype(float),
+            scheme=np.asarray(table["scheme"].to_pylist(), np.str_),
+        )
 
     def _scheduled(self, *columns: str) -> pa.Table:
         """Read the scheduled flows from the file each time, because a report of many runs must not hold all
@@ -411,3 +372,73 @@ def classes_present(runs: Iterable[Run]) -> list[str]:
     """Return the size classes in which any run has a finished flow."""
     present = {name for run in runs for name in SIZE_CLASSES if run.summary["fct_us"][name]["n"]}
     return [name for name in SIZE_CLASSES if name in present]
+
+
+# ── Settings of the variants ─────────────────────────────────────────────────────────────────────────
+
+
+def differences(
+    variants: Sequence[Variant], besides: tuple[str, ...] = ()
+) -> tuple[list[str], list[tuple[Variant, list[str]]]]:
+    """Return the keys in which the variants' scenarios differ, and each variant's values, over all
+    loads and seeds. Keys that begin as one of `besides` are left out."""
+    keys = differing([run for variant in variants for run in variant.runs])
+    keys = [key for key in keys if not key.startswith(besides)]
+    if all(variant.label == variant.scheme for variant in variants):
+        keys = [key for key in keys if key != "scheme.name"]  # the label has it
+    return keys, [(variant, [_value(variant, key) for key in keys]) for variant in variants]
+
+
+def _value(variant: Variant, key: str) -> str:
+    return _by_load(variant, lambda run: shown(run.settings.get(key)))
+
+
+def _by_load(variant: Variant, value_of: Callable[[Run], str]) -> str:
+    """Return the value that all runs of a variant share, or its value at each load."""
+    values = list(dict.fromkeys(map(value_of, variant.runs)))
+    if len(values) == 1:
+        return values[0]
+    by_load = {f"{run.load:g}": value_of(run) for run in variant.runs if run.load is not None}
+    return "; ".join(f"at {load}: {value}" for load, value in sorted(by_load.items())) or "differs"
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A field of the policy, with its value under each variant."""
+
+    name: str
+    title: str
+    values: tuple[str, ...]
+    differs: bool
+
+
+def parameters(variants: Sequence[Variant]) -> list[Parameter]:
+    """Return the fields of the policies as they ran, without the scheme's name and fields that no variant has."""
+    if all(run.policy is None for variant in variants for run in variant.runs):
+        return []
+    shown_fields = []
+    for field in (field for field in POLICY_FIELDS if field.name != "scheme"):
+        values = tuple(_by_load(variant, partial(_in_policy, field.name)) for variant in variants)
+        if any(value != NOTHING for value in values):
+            shown_fields.append(Parameter(field.name, field.title, values, len(set(values)) > 1))
+    return shown_fields
+
+
+def _in_policy(name: str, run: Run) -> str:
+    if run.policy is None:
+        return NOTHING
+    value = run.policy.get(name)
+    text = field_text(run.scheme, name, value) if run.scheme in SCHEMES else shown(value)
+    return text.replace('"', "").strip("[]")
+
+
+def common(variants: Sequence[Variant], besides: tuple[str, ...] = ()) -> list[tuple[str, str]]:
+    """Return the scenario's tables with the values that all runs share, without keys that begin as in `besides`."""
+    runs = [run for variant in variants for run in variant.runs]
+    different = set(differing(runs))
+    tables: dict[str, list[str]] = {}
+    for key, value in runs[0].settings.items():
+        if key not in different and not key.startswith(besides):
+            table, _, name = key.rpartition(".")
+            tables.setdefault(table or "scenario", []).append(f"{name} {shown(value)}")
+    return [(table, ", ".join(values)) for table, values in tables.items()]

@@ -2,26 +2,28 @@
 """The report's numbers, and its tables as rows of text.
 
 Numbers are means over seeds with their deviation, ratios to a baseline, and curves. They are written with three
-significant digits, and with one unit for all values that are compared.
+significant digits, and with one unit for all values that are compared. The scoreboard has figures with confidence
+intervals, and whether a variant is better than the baseline: those of policy/figures/scoreboard.py, as in the
+dashboard.
 """
 
 import csv
 import io
 import math
 import statistics
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from operator import itemgetter
 from typing import Any
 from urllib.parse import quote
 
 import numpy as np
 import numpy.typing as npt
 
-from sluice.policy.schema.fields import POLICY_FIELDS, field_text
-from sluice.policy.schemes import SCHEMES
+from sluice.policy.figures import scoreboard as scores
+from sluice.policy.figures.scoreboard import Period, Score, ScoredFlows
 from sluice.policy.wire.records import MEDIUM_LIMIT_BYTES, SMALL_LIMIT_BYTES
-from sluice.report.runs import Flows, Run, Variant, differing, shown
+from sluice.report.runs import NOTHING, Flows, Run, Variant
 
 BINS_PER_DECADE = 3
 MIN_FOR_MEAN, MIN_FOR_P99 = 10, 100
@@ -117,7 +119,6 @@ def loads_of(variants: Iterable[Variant]) -> list[float | None]:
 # ── As text ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-NOTHING = "–"
 THIN = "\N{NARROW NO-BREAK SPACE}"
 _TIMES_US = (("s", 1e6), ("ms", 1e3), ("µs", 1.0))
 _SIZES = (("GB", 1e9), ("MB", 1e6), ("KB", 1e3), ("B", 1.0))
@@ -318,66 +319,177 @@ def applications(variants: Sequence[Variant], load: float | None) -> list[Row]:
     return rows
 
 
-def differences(variants: Sequence[Variant], besides: tuple[str, ...] = ()) -> tuple[list[str], list[Row]]:
-    """Return the keys in which the variants' scenarios differ, and each variant's values, over all
-    loads and seeds. Keys that begin as one of `besides` are left out."""
-    keys = differing([run for variant in variants for run in variant.runs])
-    keys = [key for key in keys if not key.startswith(besides)]
-    if all(variant.label == variant.scheme for variant in variants):
-        keys = [key for key in keys if key != "scheme.name"]  # the label has it
-    return keys, [Row(variant, tuple(_value(variant, key) for key in keys)) for variant in variants]
+# ── The scoreboard ───────────────────────────────────────────────────────────────────────────────────
 
 
-def _value(variant: Variant, key: str) -> str:
-    return _by_load(variant, lambda run: shown(run.settings.get(key)))
+SIGNS = {scores.BETTER: "▼ ", scores.WORSE: "▲ "}
+BETWEEN_RUNS_S = 1.0
+"""Gap between the flows of two runs, so that no block of the bootstrap mixes them more than necessary."""
 
-
-def _by_load(variant: Variant, value_of: Callable[[Run], str]) -> str:
-    """Return the value that all runs of a variant share, or its value at each load."""
-    values = list(dict.fromkeys(map(value_of, variant.runs)))
-    if len(values) == 1:
-        return values[0]
-    by_load = {f"{run.load:g}": value_of(run) for run in variant.runs if run.load is not None}
-    return "; ".join(f"at {load}: {value}" for load, value in sorted(by_load.items())) or "differs"
+Document = Mapping[str, Any]
+"""The figures of a variant, as GET /scoreboard has those of a version."""
 
 
 @dataclass(frozen=True)
-class Parameter:
-    """A field of the policy, with its value under each variant."""
+class Cell:
+    """A figure of the table."""
 
-    name: str
+    value: str
+    interval: str = ""
+    ratio: str = ""
+    verdict: str = ""
+    detail: str = ""
+    """The interval of the ratio, for who points at the cell."""
+
+
+@dataclass(frozen=True)
+class BoardRow:
+    """A variant of the table."""
+
+    variant: Variant
+    flows: str
+    cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True)
+class Board:
+    """The scoreboard of one load."""
+
+    headings: tuple[str, ...]
+    rows: tuple[BoardRow, ...]
+    csv_uri: str
+
+
+def board(
+    variants: Sequence[Variant], baseline: Variant, load: float | None, classes: Sequence[str]
+) -> Board:
+    """Return the scoreboard of these variants at a load, with the size classes that have flows."""
+    documents = compared(variants, baseline, load)
+    columns = _columns([*classes, "all"], list(documents.values()))
+    rows = tuple(
+        BoardRow(variant, count(document["flows"]), tuple(column.cell(document) for column in columns))
+        for variant, document in documents.items()
+    )
+    return Board(tuple(column.heading for column in columns), rows, _csv_uri(documents))
+
+
+def compared(variants: Sequence[Variant], baseline: Variant, load: float | None) -> dict[Variant, Document]:
+    """Return the figures of each variant that has flows at a load, compared with the baseline's."""
+    scored: dict[Variant, Score] = {}
+    for number, variant in enumerate(variants):
+        runs = [flows for run in variant.at(load) if len(flows := run.scored())]
+        if runs:
+            period = Period(number, variant.scheme, -math.inf, math.inf)
+            scored[variant] = Score(period, _one_after_another(runs))
+    base = scored.get(baseline)
+    documents = scores.scoreboard([*scored.values()], base.period.version if base else None)
+    return dict(zip(scored, documents, strict=True))
+
+
+def _one_after_another(runs: Sequence[ScoredFlows]) -> ScoredFlows:
+    """Return the flows of all runs, as if each run had begun after the one before."""
+    shifts, free_s = [], 0.0
+    for flows in runs:
+        shifts.append(free_s - flows.began_s.min())
+        free_s += float(np.ptp(flows.began_s)) + BETWEEN_RUNS_S
+    columns = {
+        field.name: np.concatenate([getattr(flows, field.name) for flows in runs])
+        for field in fields(ScoredFlows)
+    }
+    columns["began_s"] = np.concatenate([f.began_s + shift for f, shift in zip(runs, shifts, strict=True)])
+    return ScoredFlows(**columns)
+
+
+@dataclass(frozen=True)
+class Column:
+    """A figure of each variant."""
+
     title: str
-    values: tuple[str, ...]
-    differs: bool
+    figure_of: Callable[[Document], Document]
+    scale: Scale
+
+    @property
+    def heading(self) -> str:
+        return f"{self.title}, {self.scale.unit}" if self.scale.unit else self.title
+
+    def cell(self, document: Document) -> Cell:
+        figure = self.figure_of(document)
+        if figure["value"] is None:
+            return Cell(NOTHING)
+        interval = self._range(figure, self.scale)
+        against = figure["against"]
+        if against is None or against["ratio"] is None:
+            return Cell(self._text(figure["value"]), interval)
+        verdict = against["verdict"]
+        ratio = f"×{against['ratio']:.2f} {SIGNS.get(verdict, '')}{verdict}"
+        detail = f"ratio {self._range(against, PLAIN)}" if against["low"] is not None else ""
+        if against["detectable"] is not None:
+            detail += (
+                f"; these flows show a change of {against['detectable']:.0%} or more in four of five cases"
+            )
+        return Cell(self._text(figure["value"]), interval, ratio, verdict, detail)
+
+    def _text(self, value: float) -> str:
+        return self.scale.show(Estimate(value))
+
+    def _range(self, figure: Document, scale: Scale) -> str:
+        low, high = figure["low"], figure["high"]
+        if low is None or high is None:
+            return ""
+        return " to ".join(scale.show(Estimate(end)) for end in (low, high))
 
 
-def parameters(variants: Sequence[Variant]) -> list[Parameter]:
-    """Return the fields of the policies as they ran, without the scheme's name and fields that no variant has."""
-    if all(run.policy is None for variant in variants for run in variant.runs):
-        return []
-    shown_fields = []
-    for field in (field for field in POLICY_FIELDS if field.name != "scheme"):
-        values = tuple(_by_load(variant, partial(_in_policy, field.name)) for variant in variants)
-        if any(value != NOTHING for value in values):
-            shown_fields.append(Parameter(field.name, field.title, values, len(set(values)) > 1))
-    return shown_fields
+def _columns(classes: Sequence[str], documents: Sequence[Document]) -> list[Column]:
+    """Return the columns in which any variant has a figure. All times of a column have one unit."""
+    columns = [
+        Column("Mean slowdown", _of_class("all", "slowdown"), PLAIN),
+        Column("Missed", itemgetter("miss_ratio"), PERCENT),
+        Column("Retransmissions per flow", itemgetter("retransmissions_per_flow"), PLAIN),
+    ]
+    times_of_flows = [
+        (f"{name.capitalize()} {title}", _of_class(name, key))
+        for name in classes
+        for title, key in (("mean", "mean_us"), ("p99", "p99_us"))
+        if (name, title) != ("all", "p99")  # it is that of the largest flows
+    ]
+    times = [
+        Column(title, figure_of, time_scale(_known(figure_of, documents)))
+        for title, figure_of in times_of_flows
+    ]
+    return [column for column in (*times, *columns) if _known(column.figure_of, documents)]
 
 
-def _in_policy(name: str, run: Run) -> str:
-    if run.policy is None:
-        return NOTHING
-    value = run.policy.get(name)
-    text = field_text(run.scheme, name, value) if run.scheme in SCHEMES else shown(value)
-    return text.replace('"', "").strip("[]")
+def _known(figure_of: Callable[[Document], Document], documents: Sequence[Document]) -> list[float]:
+    values = [figure_of(document)["value"] for document in documents]
+    return [value for value in values if value is not None]
 
 
-def common(variants: Sequence[Variant], besides: tuple[str, ...] = ()) -> list[tuple[str, str]]:
-    """Return the scenario's tables with the values that all runs share, without keys that begin as in `besides`."""
-    runs = [run for variant in variants for run in variant.runs]
-    different = set(differing(runs))
-    tables: dict[str, list[str]] = {}
-    for key, value in runs[0].settings.items():
-        if key not in different and not key.startswith(besides):
-            table, _, name = key.rpartition(".")
-            tables.setdefault(table or "scenario", []).append(f"{name} {shown(value)}")
-    return [(table, ", ".join(values)) for table, values in tables.items()]
+def _of_class(name: str, key: str) -> Callable[[Document], Document]:
+    return lambda document: document["classes"][name][key]
+
+
+_HEADINGS = (
+    *("variant", "class", "figure", "value", "low", "high"),
+    *("ratio", "ratio_low", "ratio_high", "verdict", "detectable"),
+)
+
+
+def _csv_uri(documents: Mapping[Variant, Document]) -> str:
+    """Return all figures as an address that the page contains. Times are in microseconds."""
+    rows = []
+    for variant, document in documents.items():
+        figures = [
+            (name, key, document["classes"][name][key])
+            for name in scores.CLASSES
+            for key in scores.CLASS_FIGURES
+        ]
+        figures += [("all", key, document[key]) for key in ("miss_ratio", "retransmissions_per_flow")]
+        for name, key, figure in figures:
+            if figure["value"] is not None:
+                values = [figure[item] for item in ("value", "low", "high")]
+                compared = [
+                    (figure["against"] or {}).get(item)
+                    for item in ("ratio", "low", "high", "verdict", "detectable")
+                ]
+                rows.append([variant.label, name, key, *values, *compared])
+    return csv_address(csv_text(_HEADINGS, rows))

@@ -365,11 +365,13 @@ def row_figures(rows: pa.Table) -> FlowFigures:
 
 def is_complete(bundle: Path, scenario: Mapping[str, Any]) -> bool:
     """Whether the folder holds a finished run of exactly this scenario. An interrupted one is not finished."""
-    if not (bundle / "summary.json").exists():
+    try:
+        _, meta, document = (
+            json.loads((bundle / f"{name}.json").read_text()) for name in ("summary", "meta", "scenario")
+        )
+    except (FileNotFoundError, json.JSONDecodeError):
         return False
-    if json.loads((bundle / "meta.json").read_text()).get(INTERRUPTED):
-        return False
-    return bool(json.loads((bundle / "scenario.json").read_text()) == json.loads(json.dumps(scenario)))
+    return not meta.get(INTERRUPTED) and bool(document == json.loads(json.dumps(scenario)))
 
 
 def read_flows(bundle: Path) -> list[dict[str, Any]]:

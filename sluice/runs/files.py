@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads scenario, distribution and flow files, and changes keys of them. `policy` checks their content.
+"""Reads scenario, distribution and flow files, changes keys of them, and finds the fabric that runs a scenario.
 
-A command line changes keys: --set TABLE.KEY=VALUE of a scenario, KEY=VALUE of a policy.
+`policy` checks the content of the files. A command line changes keys: --set TABLE.KEY=VALUE of a scenario, KEY=VALUE
+of a policy.
 """
 
 import copy
 import csv
 import json
+import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,6 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from sluice.policy.errors import FieldError, SluiceError, guess
+from sluice.policy.fabrics import SIMULATOR, TESTBED, check_fabric
 from sluice.policy.network.graph import Topology
 from sluice.policy.schema.fitting import NetworkPath, path_of
 from sluice.policy.workload.field_lists import parse_list
@@ -317,3 +320,43 @@ def scenario_with(document: Mapping[str, Any], **tables: Any) -> Resolved:
         else:
             merged[key] = value
     return resolve(merged)
+
+
+# ── Fabrics ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+FABRICS = (TESTBED, SIMULATOR)
+
+
+def check_on(scenario: Scenario, on: str) -> None:
+    """Raise FieldError if this fabric cannot run the scenario. It compiles and starts nothing."""
+    check_fabric(scenario.policy, on)
+    if on == SIMULATOR:
+        from sluice.simulator.limits import check_scenario
+
+        check_scenario(scenario)
+
+
+def need_root(otherwise: str = "") -> None:
+    """Raise SluiceError unless this process has root rights. `otherwise`: what the user can do without them."""
+    if os.geteuid() != 0:
+        raise SluiceError(
+            f"the testbed makes network namespaces and loads BPF: run this as root (sudo){otherwise}"
+        )
+
+
+def runner(on: str) -> Callable[..., dict[str, Any]]:
+    """Return the function that runs a scenario on that fabric: (resolved scenario, out, report) -> summary.
+
+    Raises an error if the fabric lacks something. Only the chosen one is imported.
+    """
+    if on == SIMULATOR:
+        from sluice.runs.simulator_run import run_on_simulator
+        from sluice.simulator import build
+
+        build.build()
+        return run_on_simulator
+    need_root(f", or without root with --on {SIMULATOR}")
+    from sluice.runs.testbed_run import run_on_testbed
+
+    return run_on_testbed

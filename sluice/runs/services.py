@@ -19,7 +19,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sluice.policy.errors import SluiceError
-from sluice.policy.retention import FOR_EVER, Retention
 from sluice.runtime.lifecycle import Watchdog, socket_path
 from sluice.runtime.process import reap_orphans, stop
 
@@ -50,19 +49,6 @@ class Load:
     port: int = FIRST_PORT
 
 
-@dataclass(frozen=True)
-class Interval:
-    """The bytes that arrived between two times, in seconds from the flow's start."""
-
-    start_s: float
-    end_s: float
-    bytes: int
-
-    @property
-    def rate_bps(self) -> float:
-        return 8 * self.bytes / (self.end_s - self.start_s)
-
-
 def server_argv(load: Load) -> list[str]:
     """Return the receiver's command. Without stdbuf, iperf would print its reports only at its end."""
     return ["stdbuf", "-oL", "iperf", "-s", "-p", str(load.port), *_common(load)]
@@ -83,16 +69,19 @@ def _common(load: Load) -> list[str]:
     return ["-i", str(REPORT_S), "-y", "C", *control]
 
 
-def parse_report(text: str) -> list[Interval]:
-    """Return the intervals of iperf's CSV report, without the sum at its end and without incomplete lines."""
-    intervals: list[Interval] = []
+def parse_report(text: str) -> list[tuple[float, float, int]]:
+    """Return the intervals of iperf's CSV report: start and end in seconds, and the bytes that arrived between.
+
+    The sum at its end and incomplete lines are left out.
+    """
+    intervals: list[tuple[float, float, int]] = []
     for line in text.splitlines():
         fields = line.split(",")
         if len(fields) != _CSV_FIELDS:
             continue
         start_s, end_s = map(float, fields[6].split("-"))
         if end_s > start_s and not (start_s == 0 and intervals):
-            intervals.append(Interval(start_s, end_s, int(fields[7])))
+            intervals.append((start_s, end_s, int(fields[7])))
     return intervals
 
 
@@ -108,7 +97,7 @@ class BackgroundLoad:
         client_log = self._report.with_suffix(".client.csv")
         self._client = spawn(load.source, client_argv(load), client_log)
 
-    def intervals(self) -> list[Interval]:
+    def intervals(self) -> list[tuple[float, float, int]]:
         """Return the bytes that arrived, second by second; empty in the first second."""
         return parse_report(self._report.read_text()) if self._report.exists() else []
 
@@ -117,7 +106,9 @@ class BackgroundLoad:
         intervals = self.intervals()[-last:]
         if not intervals:
             return None
-        return sum(8 * i.bytes for i in intervals) / sum(i.end_s - i.start_s for i in intervals)
+        return sum(8 * size for _, _, size in intervals) / sum(
+            end_s - start_s for start_s, end_s, _ in intervals
+        )
 
     def running(self) -> bool:
         """Whether both ends run."""
@@ -133,19 +124,6 @@ class BackgroundLoad:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
-
-
-@dataclass(frozen=True)
-class WebSettings:
-    """The settings that a run passes to its web process."""
-
-    workers: int = 1
-    retention: Retention = FOR_EVER
-    event_log: Path | None = None
-    plaintext_beyond_loopback: bool = False
-    """Whether the dashboard's address may be one that other machines reach."""
-    fsync: bool = False
-    """Whether a delivery is on the device before its answer."""
 
 
 def service_argv(name: str) -> list[str]:

@@ -18,7 +18,6 @@ from sluice.policy.figures.metrics import size_classes
 from sluice.policy.network.graph import Topology
 from sluice.policy.units import PS_PER_US
 from sluice.policy.wire.records import BACKGROUND, FINISHED, SCHEDULED, SIZE_CLASSES, UNFINISHED, FlowRecord
-from sluice.policy.workload.flows import Workload
 from sluice.runs import bundle
 from sluice.runs.files import Resolved
 from sluice.runs.progress import Progress, Report, RunningFigures, flow_count
@@ -110,7 +109,6 @@ def run_on_simulator(
 
     scenario, document, topology = resolved
     run_id = f"{scenario.name}-{scenario.seed}"
-    size_scale = scenario.workload.scale if isinstance(scenario.workload, Workload) else 1.0
     total = flow_count(scenario)
     labels: dict[int, str] = {}
     timeouts, figures = 0, RunningFigures()
@@ -123,7 +121,7 @@ def run_on_simulator(
             columns,
             topology,
             run_id,
-            size_scale=size_scale,
+            size_scale=scenario.size_scale,
             schemes=np.full(count, policy.scheme),
             controls=control_names(columns["control"], np.full(count, policy.definition.congestion_control)),
         )

@@ -37,19 +37,12 @@ from sluice.dataplane.shared_resource import Provided
 from sluice.hostagent.traffic import SAMPLES, write_schedule, write_start
 from sluice.policy.fabrics import SIMULATOR, TESTBED, check_fabric
 from sluice.policy.network.graph import Host, Topology
+from sluice.policy.retention import FOR_EVER
 from sluice.policy.wire.agents import SimulatorHeartbeat
 from sluice.policy.wire.records import SCHEDULED, FlowRecord, Schedule, ScheduledFlow, by_source
 from sluice.policy.workload.scenario import Scenario
 from sluice.runs.live import SIMULATOR_AGENT
-from sluice.runs.services import (
-    FIRST_PORT,
-    BackgroundLoad,
-    Load,
-    Process,
-    Services,
-    WebSettings,
-    service_argv,
-)
+from sluice.runs.services import FIRST_PORT, BackgroundLoad, Load, Process, Services, service_argv
 from sluice.runs.validity import HostDelays
 from sluice.runtime.http_client import Answer, HttpClient, ServerAway
 from sluice.runtime.process import keep_short, spawn
@@ -112,7 +105,8 @@ class Stack:
     """Whether web process, controller and store belong to another stack."""
     store: str | None = None
     """URL of the store. None: a file in the run's folder."""
-    web: WebSettings = field(default_factory=WebSettings)
+    web: Sequence[str] = ()
+    """More options of the web process."""
     began_at: float = field(default_factory=time.time)
     """Older rows of the store belong to other runs."""
     began_after: int = 0
@@ -140,7 +134,7 @@ class Stack:
         listen: str | None = None,
         external: Path | None = None,
         store: str | None = None,
-        web: WebSettings | None = None,
+        web: Sequence[str] = (),
         **own: Any,
     ) -> Self:
         """Start web process, testbed and controller, and wait until the switches have applied the policy.
@@ -148,12 +142,11 @@ class Stack:
         `listen` is a TCP address for the web process; without it only agents can reach it.
         `external` is the folder of a web process and a controller that already run (the services
         of docker-compose.yml). `store` is the URL of a store that outlives the run, SQLite or
-        PostgreSQL. `own` are fields of a kind of stack.
+        PostgreSQL. `web` are more options of the web process, `own` fields of a kind of stack.
         """
         check_fabric(scenario.policy, cls.fabric)
         out.mkdir(parents=True, exist_ok=True)
         meeting, is_external = external or Path(tempfile.mkdtemp(prefix="sluice-")), external is not None
-        web = web or WebSettings()
         stack = cls(scenario, topology, out, meeting, listen, is_external, store, web, **own)
         try:
             stack._start()
@@ -236,15 +229,12 @@ class Stack:
         return path
 
     def _spawn_web(self, env: Mapping[str, str]) -> Process:
-        web = self.web
         argv = [*service_argv("web"), "--store", self.store_url, "--unix", str(self.web_socket)]
         argv += ["--token-file", str(self.meeting / "token")]
         argv += ["--listen", self.listen] if self.listen else []
-        argv += ["--workers", str(web.workers), *retention_argv(web.retention)]
-        argv += ["--plaintext-beyond-loopback"] if web.plaintext_beyond_loopback else []
-        argv += ["--fsync" if web.fsync else "--no-fsync"]
-        argv += ["--event-log", str(web.event_log)] if web.event_log else []
-        return spawn(argv, log_file=self._log("web"), env=env)
+        # A store of its own ends with the run, so it keeps all, and no record needs to be on the device at once.
+        argv += [*retention_argv(FOR_EVER), "--no-fsync" if self.store is None else "--fsync"]
+        return spawn([*argv, *self.web], log_file=self._log("web"), env=env)
 
     def start_controller(self) -> None:
         self.services.start("controller", self._spawn_controller)

@@ -7,7 +7,7 @@ The hosts' TCP counters about loss show whether the network or the stack caused 
 import json
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,6 @@ from sluice.policy.workload.scenario import Scenario, scheduled_flows
 from sluice.runs.bundle import INTERRUPTED, BundleWriter, Interrupted, by_time, machine_meta, policy_rows
 from sluice.runs.files import Resolved
 from sluice.runs.progress import Progress, Report, RunningFigures
-from sluice.runs.services import WebSettings
 from sluice.runs.stack import START_LEAD_S, Stack
 from sluice.runs.validity import RunWatch
 from sluice.runtime.lifecycle import end_if_asked
@@ -53,10 +52,6 @@ def tcp_counters(bed: Testbed) -> dict[str, int]:
     return total
 
 
-def difference(before: Mapping[str, int], after: Mapping[str, int]) -> dict[str, int]:
-    return {name: after[name] - before[name] for name in after}
-
-
 CHECK_S = 0.2
 FIGURES_S = 2.0
 UNREPORTED = "no record was delivered"
@@ -83,7 +78,7 @@ def run_on_testbed(
     # The store and the summary of an earlier run must not pass for this run's.
     (out / "summary.json").unlink(missing_ok=True)
     shutil.rmtree(out / "run", ignore_errors=True)
-    web = WebSettings(event_log=event_log, fsync=store is not None)
+    web = ["--event-log", str(event_log)] if event_log else []
     with Stack.start(scenario, topology, out / "run", store=store, web=web) as stack:
         watch = RunWatch(stack.testbed)
         background = stack.start_background()
@@ -109,7 +104,7 @@ def run_on_testbed(
             "run_id": run_id,
             "start_at": start_at,
             "cpu": watch.summary() | stack.host_delays.summary(),
-            "tcp": difference(tcp_before, tcp_counters(stack.testbed)),
+            "tcp": {name: now - tcp_before[name] for name, now in tcp_counters(stack.testbed).items()},
             "background_bps": background_bps,
             INTERRUPTED: bool(interruption),
         }

@@ -4,10 +4,9 @@
 A demonstration's traffic lasts for a given time or without end, with a live view in the terminal. Every stage of a tour
 puts its scheme in force, waits until switches and hosts follow it, offers the schedule of the scenario's seed, and lets
 its flows end. So each stage has the same offered flows, and all of them live wholly under its version of the policy.
-The scoreboard compares the stages: in the terminal, as a table and a plot, and as a picture.
+The scoreboard compares the stages: in the terminal, as a table and a plot, and in a report.
 """
 
-import json
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,16 +24,16 @@ from rich.text import Text
 from sqlalchemy.exc import SQLAlchemyError
 
 from sluice.policy.figures.metrics import summarise
-from sluice.policy.figures.scoreboard import BETTER, SETTLE_S, WORSE
+from sluice.policy.figures.scoreboard import BETTER, CONFIDENCE_PERCENT, SETTLE_S, WORSE
 from sluice.policy.network.graph import Topology
 from sluice.policy.schema.desired import Policy
 from sluice.policy.schema.fitting import Surroundings, fitted, path_of
 from sluice.policy.schemes import scheme_named
-from sluice.policy.units import US_PER_S, format_bytes
+from sluice.policy.units import format_bytes
 from sluice.policy.wire.agents import HostHeartbeat, PortHeartbeat
 from sluice.policy.workload.scenario import Scenario, scheduled_flows, traffic_of
-from sluice.report.runs import bundle_scoreboard
-from sluice.report.tables import time_text
+from sluice.report.runs import find_runs, variants
+from sluice.report.tables import compared, time_text
 from sluice.runs.bundle import VersionOf, by_run, replaced_by_others
 from sluice.runs.stack import NETWORK, SimulatedStack, Stack
 from sluice.store import desired, flows, observed
@@ -122,7 +121,7 @@ def _live_view(stack: Stack, left_s: float) -> Group:
 
 
 Version = Mapping[str, Any]
-"""One version in the answer of GET /scoreboard."""
+"""The figures of one stage, as GET /scoreboard has those of a version."""
 
 _COLUMNS = (
     ("small\nmean ms", "small", "mean_us", 1e-3),
@@ -136,18 +135,14 @@ _SHOWN_SHARE = 0.995
 PLOTTED = "small"
 
 
-def print_scoreboard(board: Mapping[str, Any]) -> None:
-    """Print the table, and the distribution of the small flows' FCT."""
-    versions = board["versions"]
-    base = next((version for version in versions if version["version"] == board["against"]), None)
+def print_scoreboard(versions: Sequence[Version], base: str) -> None:
+    """Print the table, which compares with the scheme `base`, and the distribution of the small flows' FCT."""
     console.print(_table(versions))
-    if base is not None:
-        against = scheme_named(base["scheme"]).title
-        console.print(
-            f"▼ better and ▲ worse than {against}, with {board['confidence_percent']} % confidence; × its value."
-            " No sign: not sure.",
-            highlight=False,
-        )
+    console.print(
+        f"▼ better and ▲ worse than {scheme_named(base).title}, with {CONFIDENCE_PERCENT} % confidence; × its value."
+        " No sign: not sure.",
+        highlight=False,
+    )
     for line in cdf_plot(versions):
         console.print(line)
 
@@ -235,40 +230,6 @@ def _rows(curves: Sequence[tuple[str, Any]], dots: Any, owner: Any) -> list[Text
     return lines
 
 
-# ── A picture ───────────────────────────────────────────────────────────────────────────────────
-
-
-def write_picture(board: Mapping[str, Any], file: Path) -> None:
-    """Write the distributions of the FCT by class, and the mean FCT of small flows with its interval, as a PNG."""
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    from matplotlib import pyplot as plt
-
-    versions = board["versions"]
-    picture, (left, right) = plt.subplots(1, 2, figsize=(10, 3.6), width_ratios=(3, 2), layout="constrained")
-    for version in versions:
-        cdf, scheme = version["classes"][PLOTTED]["cdf"], scheme_named(version["scheme"])
-        left.plot(
-            np.asarray(cdf["us"]) / US_PER_S * 1000, cdf["share"], color=scheme.colour, label=scheme.title
-        )
-    left.set(xscale="log", xlabel="FCT of small flows, ms", ylabel="Share of flows", ylim=(0, 1))
-    left.legend(frameon=False)
-    left.grid(alpha=0.25)
-    figures = [version["classes"][PLOTTED]["mean_us"] for version in versions]
-    schemes = [scheme_named(version["scheme"]) for version in versions]
-    values = np.asarray([figure["value"] or 0.0 for figure in figures]) / 1000
-    ends = np.asarray([[figure["low"] or 0.0, figure["high"] or 0.0] for figure in figures]).T / 1000
-    errors = np.abs(ends - values)
-    places = np.arange(len(versions))[::-1]
-    right.barh(places, values, xerr=errors, color=[scheme.colour for scheme in schemes], capsize=3)
-    right.set_yticks(places, [scheme.title for scheme in schemes])
-    right.set(xlabel="Mean FCT of small flows, ms")
-    right.grid(axis="x", alpha=0.25)
-    picture.savefig(file, dpi=110)
-    plt.close(picture)
-
-
 # ── The tour ─────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -330,17 +291,14 @@ def run_tour(stack: Stack, policies: Sequence[Policy], stage_s: float) -> Iterat
 
 
 def finish_tour(bundle: Path) -> None:
-    """Print the table and the plot of a tour, and write them and a report into its bundle."""
+    """Print the table and the plot of a tour, and write a report into its bundle."""
     from sluice.report.page import write_report
 
-    board = bundle_scoreboard(bundle, BASE)
-    (bundle / "scoreboard.json").write_text(json.dumps(board, indent=2) + "\n")
-    write_picture(board, bundle / "scoreboard.png")
-    print_scoreboard(board)
-    if board["versions"]:
-        report = bundle / "report.html"
-        write_report([bundle], report, baseline=str(board["against"]) if len(board["versions"]) > 1 else None)
-        console.print(f"report: {report}")
+    stages = sorted(variants(find_runs([bundle])), key=lambda stage: stage.runs[0].version or 0)
+    base = next((stage for stage in stages if stage.scheme == BASE), stages[0])
+    print_scoreboard(list(compared(stages, base, base.runs[0].load).values()), base.scheme)
+    write_report([bundle], bundle / "report.html", baseline=base.label)
+    console.print(f"report: {bundle / 'report.html'}")
 
 
 # ── Testbed ─────────────────────────────────────────────────────────────────────────────────────

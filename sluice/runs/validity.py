@@ -175,66 +175,56 @@ class Reading:
 class RunWatch:
     """Judges what the machine did to the packets of a testbed while the context is open."""
 
+    before: Reading
+    after: Reading
+
     def __init__(self, testbed: Testbed) -> None:
         self._testbed = testbed
 
     def __enter__(self) -> RunWatch:
-        self._before = Reading.of(self._testbed)
+        self.before = Reading.of(self._testbed)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None or issubclass(kind, KeyboardInterrupt):
-            self._after = Reading.of(self._testbed)
+            self.after = Reading.of(self._testbed)
 
     def reasons(self) -> list[str]:
-        """Return why the run is not valid; empty if it is valid."""
-        return reasons_between(self._before, self._after)
+        """Return why what happened does not represent a network; empty if the run is valid."""
+        before, after = self.before, self.after
+        reasons = []
+        restarts = after.switch_restarts - before.switch_restarts
+        if restarts:
+            reasons.append(f"{SWITCH} ended or hung, and the testbed restarted it {restarts} times")
+        late = law.share_forwarded_late(law.delays_between(before.forwarding, after.forwarding))
+        if late > law.FORWARDED_LATE_LIMIT:
+            reasons.append(f"{law.forwarded_late(late, 'of the run')}; {law.REMEDY}")
+        reasons += [
+            f"the machine served port {port} late, by {share:.0%} of the port's sending time; {law.REMEDY}"
+            for port, share in lateness(before.service, after.service).items()
+            if share > law.LATE_LIMIT
+        ]
+        return reasons + loss_reasons(before.losses, after.losses)
 
     def remarks(self) -> list[str]:
-        """Return what a reader should know although it is no reason against the run."""
-        return remarks_between(self._before, self._after)
+        """Return what a reader should know although it is no reason against the run: a busy machine."""
+        busy = self.summary()["machine_cpu_mean"]
+        return [f"the CPU was {busy:.0%} busy"] if busy > BUSY else []
 
     def summary(self) -> dict[str, Any]:
         """Return mean CPU shares, the worst port and the forwarding delays, for meta.json."""
-        return summary_between(self._before, self._after)
-
-
-def reasons_between(before: Reading, after: Reading) -> list[str]:
-    """Return why what happened between two readings does not represent a network."""
-    reasons = []
-    restarts = after.switch_restarts - before.switch_restarts
-    if restarts:
-        reasons.append(f"{SWITCH} ended or hung, and the testbed restarted it {restarts} times")
-    late = law.share_forwarded_late(law.delays_between(before.forwarding, after.forwarding))
-    if late > law.FORWARDED_LATE_LIMIT:
-        reasons.append(f"{law.forwarded_late(late, 'of the run')}; {law.REMEDY}")
-    reasons += [
-        f"the machine served port {port} late, by {share:.0%} of the port's sending time; {law.REMEDY}"
-        for port, share in lateness(before.service, after.service).items()
-        if share > law.LATE_LIMIT
-    ]
-    return reasons + loss_reasons(before.losses, after.losses)
-
-
-def remarks_between(before: Reading, after: Reading) -> list[str]:
-    """Return a remark on a busy machine."""
-    busy = summary_between(before, after)["machine_cpu_mean"]
-    return [f"the CPU was {busy:.0%} busy"] if busy > BUSY else []
-
-
-def summary_between(before: Reading, after: Reading) -> dict[str, Any]:
-    """Return the figures behind `reasons_between`."""
-    busy, total = (b - a for a, b in zip(before.machine, after.machine, strict=True))
-    switch_s, seconds = after.switch_s - before.switch_s, after.at_s - before.at_s
-    late = lateness(before.service, after.service)
-    forwarding = law.delays_between(before.forwarding, after.forwarding)
-    return {
-        "machine_cpu_mean": round(busy / max(total, 1), 3),
-        "switch_cpu_mean": round(max(switch_s, 0.0) / seconds, 3),
-        "port_late_worst": round(max(late.values(), default=0.0), 4),
-        "forwarding": list(forwarding),
-        "forwarded_late": round(law.share_forwarded_late(forwarding), 4),
-    }
+        before, after = self.before, self.after
+        busy, total = (b - a for a, b in zip(before.machine, after.machine, strict=True))
+        switch_s, seconds = after.switch_s - before.switch_s, after.at_s - before.at_s
+        late = lateness(before.service, after.service)
+        forwarding = law.delays_between(before.forwarding, after.forwarding)
+        return {
+            "machine_cpu_mean": round(busy / max(total, 1), 3),
+            "switch_cpu_mean": round(max(switch_s, 0.0) / seconds, 3),
+            "port_late_worst": round(max(late.values(), default=0.0), 4),
+            "forwarding": list(forwarding),
+            "forwarded_late": round(law.share_forwarded_late(forwarding), 4),
+        }
 
 
 def lateness(before: Mapping[str, PortService], after: Mapping[str, PortService]) -> dict[str, float]:

@@ -13,8 +13,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from sluice.runs.bundle import is_complete
 from sluice.runtime.process import die_with_parent
-from sluice.sweep.points import CONFIG, POINT_LOG, holds_bundle
+from sluice.sweep.points import CONFIG, POINT_LOG
 
 LOCKS = ".locks"
 
@@ -25,7 +26,7 @@ def main(folder: Path, job: str) -> int:
     failed = []
     for name in config["jobs"][job]["points"]:
         with _alone(folder, name):
-            if holds_bundle(folder / name, config["points"][name]["document"]):
+            if is_complete(folder / name, config["points"][name]["document"]):
                 continue
             (folder / name).mkdir(parents=True, exist_ok=True)
             with (folder / name / POINT_LOG).open("w") as log:

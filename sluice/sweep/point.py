@@ -7,14 +7,12 @@ import sys
 from pathlib import Path
 
 from sluice.policy.errors import SluiceError
-from sluice.runs.fabrics import runner
-from sluice.runs.files import resolve
+from sluice.runs.files import resolve, runner
 from sluice.runs.progress import ProgressFile
 from sluice.runtime import plugins
 from sluice.runtime.command import CommandFailed
 from sluice.runtime.process import die_with_parent
-from sluice.sweep.points import CONFIG
-from sluice.sweep.progress import status_folder
+from sluice.sweep.points import CONFIG, STATUS
 from sluice.terminal import end_in_order
 
 
@@ -25,7 +23,7 @@ def main(folder: Path, name: str) -> int:
     die_with_parent()
     config = json.loads((folder / CONFIG).read_text())
     point, on = config["points"][name], config["on"]
-    status = ProgressFile(status_folder(folder, name), name=name, scheme=point["scheme"], on=on)
+    status = ProgressFile(folder / STATUS / name, name=name, scheme=point["scheme"], on=on)
     try:
         plugins.load()
         os.chdir(config["cwd"])  # paths in a scenario are relative to where the sweep was started

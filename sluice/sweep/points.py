@@ -20,7 +20,6 @@ The [sweep] table of a scenario file can set them. Every key of it is optional:
 """
 
 import copy
-import json
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -35,9 +34,8 @@ from sluice.policy.schema.entries import entry, read
 from sluice.policy.schema.kinds import ListOf
 from sluice.policy.workload.scenario import LOAD, SCHEME, SEED
 from sluice.runs.bundle import is_complete
-from sluice.runs.fabrics import FABRICS, check_on
-from sluice.runs.files import Resolved, changed, resolve
-from sluice.runs.prediction import Work, predicted_work
+from sluice.runs.files import Resolved, changed, check_on, resolve
+from sluice.runs.progress import predicted_work
 
 Document = dict[str, Any]
 
@@ -45,6 +43,8 @@ CONFIG = "sweep.json"
 """Points and jobs, in the folder of a sweep."""
 LOG, POINT_LOG = "snakemake.log", "log.txt"
 """Of Snakemake on a cluster, and of each point."""
+STATUS = ".status"
+"""Folder with the progress.json of each point, in the folder of a sweep. A point's own folder has its bundle alone."""
 
 TABLES = ("fabric", "transport", "workload", "deadlines", "simulator")
 """Tables that a scheme's table in [sweep] may change, besides [scheme] itself."""
@@ -81,8 +81,8 @@ class Point:
     seed: int
     document: Document
     """The resolved scenario."""
-    work: Mapping[str, float | None] = field(default_factory=dict, compare=False, kw_only=True)
-    """By fabric, as `predicted_work` returns it. Empty: it was not predicted yet."""
+    work: float | None = field(default=None, compare=False, kw_only=True)
+    """Its work, as `predicted_work` returns it."""
 
     @property
     def name(self) -> str:
@@ -145,11 +145,12 @@ def points(
         plan = {"name": scheme, **plan}  # the `name` of a variant is its scheme
         resolved = _resolve(base, plan, load, seed, settings or {})
         combinations.append(Point(scheme, load, seed, resolved))
-    works = _checked_works(combinations, check)
+    works = _checked_works(combinations, check, on or SIMULATOR)
     measured = [replace(point, work=works[point.scheme, point.load]) for point in combinations]
     repeats = seeds is None and planned.seeds is None and on == SIMULATOR and _are_short(measured)
     if repeats and (most is None or count * DEFAULT_SEEDS <= most):
-        return [_of_seed(point, point.seed + more) for point in measured for more in range(DEFAULT_SEEDS)]
+        seeded = [(point, point.seed + more) for point in measured for more in range(DEFAULT_SEEDS)]
+        return [replace(p, seed=seed, document={**p.document, "seed": seed}) for p, seed in seeded]
     return measured
 
 
@@ -163,12 +164,7 @@ def _are_short(points: Sequence[Point]) -> bool:
     """Whether all points with the default number of seeds are short, and the seeds differ."""
     if not all(point.document.get("workload", {}).get("vary", True) for point in points):
         return False
-    amounts = [point.work[SIMULATOR] for point in points]  # None: unknown
-    return DEFAULT_SEEDS * sum(START_BYTES + (amount or SHORT_BYTES) for amount in amounts) <= SHORT_BYTES
-
-
-def _of_seed(point: Point, seed: int) -> Point:
-    return replace(point, seed=seed, document={**point.document, "seed": seed})
+    return DEFAULT_SEEDS * sum(START_BYTES + (point.work or SHORT_BYTES) for point in points) <= SHORT_BYTES
 
 
 def _axis(given: Sequence[Any] | None, planned: Sequence[Any] | None, own: object) -> list[Any]:
@@ -221,45 +217,20 @@ def _get(document: Mapping[str, Any], key: str) -> Any:
 
 
 def _checked_works(
-    points: Iterable[Point], check: Callable[[Document], Resolved]
-) -> dict[tuple[str, float | None], Mapping[str, float | None]]:
+    points: Iterable[Point], check: Callable[[Document], Resolved], on: str
+) -> dict[tuple[str, float | None], float | None]:
     """Check the points, and return their work by scheme and load. Those that differ only by their seed are checked
     once."""
-    works: dict[tuple[str, float | None], Mapping[str, float | None]] = {}
+    works: dict[tuple[str, float | None], float | None] = {}
     for point in points:
         if (point.scheme, point.load) not in works:
             try:
-                works[point.scheme, point.load] = _work(check(point.document))
+                works[point.scheme, point.load] = predicted_work(check(point.document), on)
             except FieldError as error:
                 raise SluiceError(f"{point.name}: {error}") from None
     return works
 
 
-def _work(resolved: Resolved) -> dict[str, float | None]:
-    return {on: predicted_work(resolved, on) for on in FABRICS}
-
-
-def predicted_works(points: Iterable[Point], on: str) -> dict[str, Work]:
-    """Return the work of each point by its name. It is unknown if the point is no valid scenario, which then fails."""
-    works = {}
-    for point in points:
-        try:
-            amounts = point.work or _work(resolve(point.document))
-        except SluiceError:
-            amounts = {on: None}
-        works[point.name] = Work(point.scheme, amounts[on], point.document)
-    return works
-
-
 def is_finished(out: Path, point: Point) -> bool:
     """Whether the folder holds a complete bundle of exactly this scenario."""
-    return holds_bundle(out / point.name, point.document)
-
-
-def holds_bundle(folder: Path, document: Document) -> bool:
-    """Whether this folder is a complete bundle of exactly this resolved scenario."""
-    try:
-        json.loads((folder / "summary.json").read_text())
-        return is_complete(folder, document)
-    except (FileNotFoundError, json.JSONDecodeError):
-        return False
+    return is_complete(out / point.name, point.document)

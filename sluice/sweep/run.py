@@ -8,31 +8,138 @@ import json
 import os
 import shutil
 import signal
+import statistics
 import subprocess
 import sys
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from sluice.policy.errors import SluiceError
 from sluice.policy.fabrics import SIMULATOR
-from sluice.runs.fabrics import runner
-from sluice.runs.prediction import Work
-from sluice.runs.progress import DONE, FAILED, RUNNING
+from sluice.runs import progress as states
+from sluice.runs.files import runner
+from sluice.runtime import extras
+from sluice.runtime.command import CommandFailed, run
 from sluice.runtime.process import spawn
-from sluice.sweep import progress as states
-from sluice.sweep.cluster import DEFAULT_JOBS, JOBS, Cluster, job_entries
-from sluice.sweep.points import CONFIG, LOG, POINT_LOG, Point, is_finished, predicted_works
-from sluice.sweep.progress import Report, SweepProgress
+from sluice.sweep.points import CONFIG, LOG, POINT_LOG, STATUS, Point, is_finished
 
 SNAKEFILE = Path(__file__).with_name("Snakefile")
 POLL_S = 0.2
 GRACE_S = 20.0
 """The longest time that a testbed needs to end in order."""
+JOBS = ".jobs"
+"""Folder of the jobs' logs and of the files that say that a job is done, in the folder of a sweep."""
+
+
+# ── Jobs of a cluster ────────────────────────────────────────────────────────────────────────────────
+
+
+STARTUP_S = 10.0
+"""Time of a job before its first point runs: imports of Snakemake and of Sluice."""
+RETRIES = 3
+"""How often a job that failed or was lost starts again. It runs only the points that are missing."""
+DEFAULT_JOBS = 100
+DEFAULT_JOB_MINUTES = 5.0
+MEMORY_MB = 2048
+_SPARE = 4.0
+"""A job may take so many times as long as predicted before the cluster ends it."""
+
+Batches = dict[str, list[str]]
+"""Name of a job → names of its points."""
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Where the jobs of a sweep run."""
+
+    profile: str | None = None
+    """A Snakemake profile, a folder or a name. None: Slurm without a profile."""
+    job_minutes: float = DEFAULT_JOB_MINUTES
+
+    def check(self) -> None:
+        """Raise SluiceError if this machine cannot submit jobs."""
+        if self.profile is not None:
+            extras.need("snakemake", "--profile")
+            return
+        extras.need("snakemake_executor_plugin_slurm", "--cluster slurm")
+        if shutil.which("sbatch") is None:
+            raise SluiceError(
+                "--cluster slurm: there is no sbatch here; run this on a machine that submits jobs"
+            )
+
+    def options(self, jobs: int) -> list[str]:
+        """Snakemake's options for at most `jobs` jobs at a time."""
+        given = ["--jobs", str(jobs), "--retries", str(RETRIES), "--latency-wait", "60"]
+        if self.profile is not None:
+            # A storage may still hold the outputs of an earlier call. Jobs skip points that are done.
+            return [*given, "--forceall", "--profile", self.profile]
+        try:
+            config = run(["scontrol", "show", "config"])
+        except CommandFailed as error:
+            raise SluiceError(f"--cluster slurm: the cluster does not answer ({error})") from None
+        # sacct tells no states of jobs on a cluster without accounting.
+        status_command = "squeue" if "accounting_storage/none" in config else "sacct"
+        return [
+            *[*given, "--executor", "slurm", "--slurm-array-jobs", "all"],
+            *["--slurm-requeue", "--slurm-no-account", "--slurm-status-command", status_command],
+            *["--slurm-init-seconds-before-status-checks", "5", "--seconds-between-status-checks", "5"],
+        ]
+
+
+def batches(points: Sequence[Point], predicted: Mapping[str, float], job_minutes: float) -> Batches:
+    """Group points into jobs of about this time. The longest points come first, so that none starts last.
+
+    A point that is longer than a job is a job of its own.
+    """
+    most_s, jobs, filled = 60 * job_minutes, Batches(), dict[str, float]()
+    for point in sorted(points, key=lambda point: (-predicted[point.name], point.name)):
+        needed = predicted[point.name]
+        name = next((name for name, taken in filled.items() if taken + needed <= most_s), None)
+        if name is None:
+            name = f"job-{len(jobs):04d}"
+            jobs[name], filled[name] = [], 0.0
+        jobs[name].append(point.name)
+        filled[name] += needed
+    return jobs
+
+
+def job_entries(points: Sequence[Point], cluster: Cluster) -> dict[str, dict[str, Any]]:
+    """Return what Snakefile and nodes read of each job: its points and its limits."""
+    predicted = {point.name: states.predicted_s(point.work or 0.0, SIMULATOR) for point in points}
+    return {
+        job: {
+            "points": names,
+            "minutes": 2 + round((STARTUP_S + _SPARE * sum(predicted[name] for name in names)) / 60),
+            "mem_mb": MEMORY_MB,
+        }
+        for job, names in batches(points, predicted, cluster.job_minutes).items()
+    }
+
+
+# ── The sweep ────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True)
+class SweepProgress:
+    """The progress of a sweep."""
+
+    points: int
+    finished: int
+    """Existing bundles, also those of earlier calls."""
+    failed: int
+    running: Mapping[str, states.RunState]
+    share: float
+    """The part of the sweep that is over, 0 to 1. Running points count by their own shares."""
+    remaining_s: float | None
+    """Seconds until the last point ends; None while they are unknown."""
+
+
+Report = Callable[[SweepProgress], None]
 
 
 @dataclass
@@ -68,11 +175,11 @@ def run_points(
         waiting = [point for point in points if not is_finished(out, point)]
         work = job_entries(waiting, cluster) if cluster else {}
         _write_config(out, on, points, work)
-        with states.sweep_file(out, points, on) as file:
+        with sweep_file(out, points, on) as file:
 
             def report_twice(progress: SweepProgress) -> None:
                 report(progress)
-                file.report(progress)
+                note(file, progress)
 
             if waiting:
                 runner(on)  # checks the fabric, and compiles it once before several points use it
@@ -80,10 +187,32 @@ def run_points(
                 engine = (
                     _Submitted(out, cluster.options(jobs), work) if cluster else _Here(out, waiting, jobs)
                 )
-                _watch(out, points, waiting, on, engine, report_twice)
+                _watch(out, points, waiting, engine, report_twice)
             outcome = _outcome(out, points)
-            file.end(len(points), outcome.failed)
+            if outcome.failed:
+                name, reason = next(iter(outcome.failed.items()))
+                file.fail(f"{len(outcome.failed)} of {len(points)} points failed; {name}: {reason}")
     return outcome
+
+
+def sweep_file(out: Path, points: Sequence[Point], on: str) -> AbstractContextManager[states.ProgressFile]:
+    """Keep the progress.json of a sweep while the sweep lasts, or longer if points have failed."""
+    name = str(points[0].document.get("name", "")) if points else ""
+    return states.progress_file(
+        out, name=name, scheme=", ".join(dict.fromkeys(p.scheme for p in points)), on=on
+    )
+
+
+def note(file: states.ProgressFile, progress: SweepProgress) -> None:
+    """Write the progress, if the last writing is long enough ago. It counts points where that of a run counts flows."""
+    file.update(
+        lambda _: {
+            "share": progress.share,
+            "recorded": progress.finished,
+            "scheduled": progress.points,
+            "remaining_s": progress.remaining_s,
+        }
+    )
 
 
 def check_start(out: Path, on: str, jobs: int | None, cluster: Cluster | None) -> int:
@@ -125,10 +254,6 @@ class _Here:
         """Stop what still runs."""
         _interrupt(self._running)
 
-    def places(self, running: int) -> int:
-        """Return how many points run at a time, if so many run now."""
-        return self._jobs
-
 
 class _Submitted:
     """Lets Snakemake run the jobs of a cluster."""
@@ -155,10 +280,6 @@ class _Submitted:
 
     def end(self) -> None:
         _interrupt([self._snakemake])
-
-    def places(self, running: int) -> int:
-        """A cluster's free nodes are unknown, so those that run now count."""
-        return max(running, 1)
 
 
 def _interrupt(processes: Sequence[subprocess.Popen[bytes]]) -> None:
@@ -215,7 +336,7 @@ def _write_config(out: Path, on: str, points: Sequence[Point], jobs: Mapping[str
 def _forget(out: Path, waiting: Sequence[Point]) -> None:
     """Delete bundles of other scenarios and the states of earlier attempts, so that they cannot
     pass for this sweep's."""
-    for folder in (states.STATUS, JOBS):
+    for folder in (STATUS, JOBS):
         shutil.rmtree(out / folder, ignore_errors=True)
     for point in waiting:
         (out / point.name / "summary.json").unlink(missing_ok=True)
@@ -225,34 +346,40 @@ def _watch(
     out: Path,
     points: Sequence[Point],
     waiting: Sequence[Point],
-    on: str,
     engine: _Here | _Submitted,
     report: Report,
 ) -> None:
     """Report the progress until the engine has run the waiting points."""
+    began_s = time.monotonic()
+    works = {point.name: point.work for point in waiting}
     try:
-        works = predicted_works(waiting, on)
         while not engine.is_over():
-            report(_progress(out, len(points), works, engine))
+            report(progress_of(out, len(points), works, time.monotonic() - began_s))
             time.sleep(POLL_S)
     finally:
         engine.end()
-    report(_progress(out, len(points), works, engine))
+    report(progress_of(out, len(points), works, time.monotonic() - began_s))
 
 
-def _progress(out: Path, points: int, works: Mapping[str, Work], engine: _Here | _Submitted) -> SweepProgress:
-    """Return the progress of so many points. `works` has those that this call runs."""
-    statuses = {name: states.read_status(out, name) for name in works}
-    begun = {name: status for name, status in statuses.items() if status}
-    ended = [status for status in begun.values() if status.state == DONE]
-    failed = [status for status in begun.values() if status.state == FAILED]
-    running = {name: status for name, status in begun.items() if status.state == RUNNING}
+def progress_of(out: Path, points: int, works: Mapping[str, float | None], since_s: float) -> SweepProgress:
+    """Return the progress of so many points. `works` has those that this call runs, since so many seconds.
+
+    The time left follows from the part of their work that is over. A point of unknown work counts as a mean one.
+    """
+    known = [work for work in works.values() if work is not None]
+    mean = statistics.fmean(known) if known else 1.0
+    amounts = {name: mean if work is None else work for name, work in works.items()}
+    begun = {name: state for name in works if (state := states.read_state(out / STATUS / name))}
+    running = {name: state for name, state in begun.items() if state.state == states.RUNNING}
+    over = sum(amounts[name] * (state.share if name in running else 1.0) for name, state in begun.items())
+    share, before = over / sum(amounts.values()), points - len(works)
     return SweepProgress(
         points=points,
-        finished=points - len(works) + len(ended),
-        failed=len(failed),
+        finished=before + sum(state.state == states.DONE for state in begun.values()),
+        failed=sum(state.state == states.FAILED for state in begun.values()),
         running=running,
-        remaining_s=states.remaining_s(begun, works, engine.places(len(running))),
+        share=(before + share * len(works)) / points,
+        remaining_s=since_s * (1 / share - 1) if share > states.LEAST_SHARE else None,
     )
 
 
@@ -262,7 +389,7 @@ def _outcome(out: Path, points: Sequence[Point]) -> Outcome:
         if is_finished(out, point):
             outcome.finished.append(point)
             continue
-        status, log = states.read_status(out, point.name), out / point.name / POINT_LOG
+        status, log = states.read_state(out / STATUS / point.name), out / point.name / POINT_LOG
         if status is None:
             reason = f"it did not start; see {log if log.exists() else out / LOG}"
         else:

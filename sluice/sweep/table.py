@@ -25,9 +25,8 @@ from rich.text import Text
 from sluice.policy.wire.records import SIZE_CLASSES
 from sluice.report.tables import Scale, estimate
 from sluice.sweep.points import Point
-from sluice.sweep.progress import Report, SweepProgress
-from sluice.sweep.run import Outcome
-from sluice.terminal import about, console
+from sluice.sweep.run import Outcome, Report, SweepProgress
+from sluice.terminal import about, console, say
 
 FILE = "sweep.parquet"
 STATISTICS = ("n", "mean", "p50", "p95", "p99")
@@ -142,7 +141,7 @@ def sweep_display() -> Iterator[Report]:
             nonlocal printed
             ended = (progress.finished, progress.failed)
             if ended != printed:
-                console.print(headline(progress), highlight=False, soft_wrap=True)
+                say(headline(progress))
             printed = ended
 
         yield print_line
@@ -181,7 +180,7 @@ def print_outcome(out: Path, rows: Sequence[Row], outcome: Outcome) -> int:
         Console(width=max(needed, console.width)).print(
             table
         )  # because a broken line is easier to read than a cut number
-        console.print(f"figures: {write(out, rows)}", highlight=False, soft_wrap=True)
+        say(f"figures: {write(out, rows)}")
     for name, reason in outcome.failed.items():
-        console.print(f"[bold red]failed:[/] {name}: {escape(reason)}", highlight=False, soft_wrap=True)
+        say(f"[bold red]failed:[/] {name}: {escape(reason)}")
     return 1 if outcome.failed else 0

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The two racks of the script `two-racks`, and the processes of Sluice in them."""
 
-import importlib
 import io
 import os
 import subprocess
@@ -11,6 +10,7 @@ from contextlib import closing, redirect_stdout
 from pathlib import Path
 from typing import Any
 
+from sluice import cli
 from sluice.runtime.command import CommandFailed, run
 from sluice.runtime.http_client import HttpClient, ServerAway
 from sluice.runtime.wait import patient
@@ -171,9 +171,9 @@ class Racks:
     def sluice(self, *words: str) -> tuple[int, str]:
         """Run `sluice COMMAND …` in this process. Returns the exit code and the output. Raises SluiceError."""
         name, *rest = words
-        command = importlib.import_module(f"sluice.commands.{name}")
+        parser, execute = cli.command(name)
         remote = ["--url", self._url, "--token-file", str(self.folder / "token")]
         console.width = 160
         with redirect_stdout(io.StringIO()) as output:
-            code = command.execute(command.parser().parse_args([*remote, *rest]))
-        return int(code), output.getvalue()
+            code = execute(parser.parse_args([*remote, *rest]))
+        return code, output.getvalue()

@@ -3,7 +3,7 @@
 
     python foreign_network.py FOLDER
 
-It makes two switches with two hosts each, and a file "ready" in the folder. It stops at the end of its standard input.
+It makes two switches with three hosts, and a file "ready" in the folder. It stops at the end of its standard input.
 """
 
 import os
@@ -23,7 +23,7 @@ SCHEMA = "/usr/share/openvswitch/vswitch.ovsschema"
 class TwoSwitches(Topo):  # type: ignore[misc]
     def build(self) -> None:
         s1, s2 = self.addSwitch("s1"), self.addSwitch("s2")
-        for name, switch in (("h1", s1), ("h2", s1), ("h3", s2), ("h4", s2)):
+        for name, switch in (("h1", s1), ("h3", s2), ("h4", s2)):
             self.addLink(self.addHost(name), switch, bw=20)
         self.addLink(s1, s2, bw=20)
 

@@ -18,6 +18,7 @@ from sluice.runs.services import BackgroundLoad, Load
 from sluice.runtime.wait import wait_until
 from tests.kernel.capture import FIN, Capture
 from tests.kit.flows import flow
+from tests.kit.small_disk import SmallDisk
 from tests.unit.hostagent.agents import ADDRESSES, Agents
 
 
@@ -223,3 +224,23 @@ def test_a_wrong_interface_is_named(tmp_path: Path) -> None:
         child = agents.cable.spawn("h1", argv, tmp_path / "log")
         assert child.wait(300) == 2
         assert "there is no interface nope" in (tmp_path / "log").read_text()
+
+
+def test_a_full_disk_ends_no_agent_and_the_records_arrive() -> None:
+    """Its host's traffic goes on, and no record is lost that fits into memory."""
+    with Agents() as agents:
+        disk = SmallDisk(agents.folder / "h1", "256k")
+        agents.prefix["h1"] = disk.prefix
+        agents.start(*(flow(number, 0.02 * number) for number in range(100)))
+        pid = agents.processes["h1"].pid
+        disk.fill(pid)
+        records = agents.records(100)
+        assert {record.status for record in records.values()} == {FINISHED}
+        status = wait_until(
+            lambda: agents.status("h1") if agents.status("h1")["disk_problem"] else None,
+            "it reports the disk",
+        )
+        assert "No space left on device" in status["disk_problem"]
+        assert status["records_dropped"] == 0
+        assert status["pid"] == pid  # the same process
+        disk.make_room(pid)

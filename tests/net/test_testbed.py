@@ -1,14 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The network of a testbed: reachability, frames, rates, and the settings of its hosts."""
+"""A testbed: reachability, frames, rates, the settings of its hosts, and commands that look into it."""
 
 import json
+import os
+import pty
 import re
+import signal
+import subprocess
+import sys
+import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from itertools import combinations
 from pathlib import Path
 
 import pytest
 
+from sluice.commands.inside import capture, running_testbeds
+from sluice.policy.errors import FieldError, SluiceError
 from sluice.policy.schemes.ports import port_burst_bytes
+from sluice.runtime.command import run
 from sluice.runtime.wait import wait_until
 from sluice.topologies import measure, ovs
 from sluice.topologies.measure import Sender
@@ -23,10 +34,9 @@ def counter(bed: Testbed, host: str, name: str) -> int:
 
 
 def test_all_hosts_reach_each_other_by_both_families(testbed: Testbed) -> None:
-    for source in testbed.topology.hosts:
-        for to in testbed.topology.hosts:
-            for address in (to.ipv4, to.ipv6):
-                testbed.exec(source.name, ["ping", "-c", "1", "-W", "2", address])
+    for source, to in combinations(testbed.topology.hosts, 2):
+        for address in (to.ipv4, to.ipv6):
+            testbed.exec(source.name, ["ping", "-c", "1", "-W", "2", address])
 
 
 @pytest.fixture(scope="module")
@@ -187,3 +197,108 @@ def test_losses__a_loss_outside_the_queues_is_counted(small: Testbed) -> None:
     got = measure.transmit(small, "h1", [Sender("h2", "10.0.0.1", count=100)])
     assert got.packets < 100
     assert small.losses()["queues of s1-eth1"] > 0
+
+
+# ── sluice exec, shell and capture ─────────────────────────────────────────────────────────────
+
+
+TIMEOUT_S = 30.0
+
+
+def pid_of(testbed: Testbed) -> int:
+    (running,) = [found for found in running_testbeds() if found.folder == testbed.settings.run_dir]
+    return running.pid
+
+
+def line(testbed: Testbed, host: str, *program: str, command: str = "exec") -> list[str]:
+    rest = ["--", *program] if program else []
+    return [sys.executable, "-m", "sluice", command, host, "--testbed", str(pid_of(testbed)), *rest]
+
+
+def ended(testbed: Testbed, host: str, *program: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    argv = line(testbed, host, *program)
+    return subprocess.run(argv, input=stdin, capture_output=True, text=True, timeout=TIMEOUT_S)
+
+
+def test_a_program_has_the_hosts_network_and_all_names_and_the_machine_keeps_its_own(
+    testbed: Testbed,
+) -> None:
+    """Input, output and exit status are the program's."""
+    before = Path("/etc/hosts").read_text(), os.uname().nodename
+    programs = "ping -c 1 h1; ip addr show h2-eth0; getent hosts ip6-h1; grep -c h2 /etc/hosts; uname -n"
+    found = ended(testbed, "h2", "sh", "-c", f"{programs}; cat; echo wrong >&2; exit 7", stdin="some text")
+    assert "1 received" in found.stdout
+    assert "10.0.0.2/16" in found.stdout
+    *_, ipv6, hosts, name, text = found.stdout.splitlines()
+    assert (ipv6.split(), hosts, name, text) == (["fd00::1", "ip6-h1"], "2", "h2", "some text")
+    assert (found.stderr, found.returncode) == ("wrong\n", 7)
+    assert (Path("/etc/hosts").read_text(), os.uname().nodename) == before
+
+
+@pytest.mark.parametrize("number", [signal.SIGPIPE, signal.SIGINT])
+def test_a_signal_ends_the_program(testbed: Testbed, number: signal.Signals) -> None:
+    process = subprocess.Popen(
+        line(testbed, "h1", "sh", "-c", "echo up; exec sleep 60"), stdout=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"up\n"
+    process.send_signal(number)
+    assert process.wait(TIMEOUT_S) == -number
+    process.stdout.close()
+
+
+def test_what_cannot_start_says_why(testbed: Testbed) -> None:
+    missing = ended(testbed, "h1", "no-such-program")
+    assert (missing.returncode, missing.stdout) == (127, "")
+    assert "there is no program no-such-program on this machine" in missing.stderr
+    folder = ended(testbed, "h1", "/etc/hosts")
+    assert folder.returncode == 126
+    assert "/etc/hosts is not an executable file" in folder.stderr
+
+
+def everything(terminal: int) -> str:
+    """All that was written to a terminal whose other end is closed."""
+    parts = []
+    with suppress(OSError):  # EIO is the end
+        while part := os.read(terminal, 4096):
+            parts.append(part)
+    return b"".join(parts).decode()
+
+
+def test_a_shell_has_the_terminal(testbed: Testbed) -> None:
+    ours, theirs = pty.openpty()
+    environment = os.environ | {"SHELL": "/bin/sh", "PS1": "$ "}
+    process = subprocess.Popen(
+        line(testbed, "h2", command="shell"), stdin=theirs, stdout=theirs, stderr=theirs, env=environment
+    )
+    os.close(theirs)
+    os.write(ours, b"tty; uname -n; exit 3\n")
+    assert process.wait(TIMEOUT_S) == 3
+    said = everything(ours).split()
+    os.close(ours)
+    assert any(word.startswith("/dev/pts/") for word in said)
+    assert "h2" in said
+
+
+def test_capture__the_packets_of_a_port(testbed: Testbed, tmp_path: Path) -> None:
+    out = tmp_path / "new" / "x.pcap"
+    counted: list[int] = []
+    thread = threading.Thread(
+        target=lambda: counted.append(capture("s1:2", 1.5, out, testbed_pid=pid_of(testbed)))
+    )
+    thread.start()
+    while thread.is_alive():
+        testbed.exec("h1", ["ping", "-c", "3", "-i", "0.2", "10.0.0.2"])
+    read = run(["tcpdump", "-n", "-r", str(out), "icmp"]).splitlines()
+    assert any("10.0.0.1 > 10.0.0.2: ICMP echo request" in line for line in read)
+    assert any("10.0.0.2 > 10.0.0.1: ICMP echo reply" in line for line in read)
+    assert counted[0] >= len(read)
+    assert [path.name for path in out.parent.iterdir()] == ["x.pcap"]
+
+
+def test_capture__an_unknown_port_and_a_file_that_cannot_be_written(testbed: Testbed, tmp_path: Path) -> None:
+    with pytest.raises(FieldError, match="s1:1, s1:2"):
+        capture("s7:1", 1.0, tmp_path / "x.pcap", testbed_pid=pid_of(testbed))
+    (tmp_path / "folder.pcap").mkdir()
+    with pytest.raises(SluiceError, match="tcpdump"):
+        capture("s1:1", 1.0, tmp_path / "folder.pcap", testbed_pid=pid_of(testbed))

@@ -148,13 +148,17 @@ def interfaces_of_testbeds() -> list[str]:
 
 
 def test_start_and_stop_again_and_again_leaves_nothing(tmp_path: Path) -> None:
+    """In a folder whose name is longer than the 107 bytes of a Unix socket's, and with a web process that is away."""
     graph = topologies.build("single", hosts=2)
+    folder, web = tmp_path / ("long" * 30), f"unix:{tmp_path}/web.sock"
     for round_ in range(2):
-        bed = Testbed.start(graph, tmp_path / "bed", controller=None)
+        bed = Testbed.start(graph, folder, controller=None, web=web)
         with held(bed.netns, *(bed.host_netns(host.name) for host in graph.hosts)) as spaces:
             assert len(spaces) == 3
             install(bed)
             bed.exec("h1", ["ping", "-c", "1", "-W", "2", "10.0.0.2"])
+            bed.set_marking(12_345, 67_890)
+            assert bed.port_agent_state().behaviour.mark_bytes == 12_345
             bed.stop()
             bed.stop()
             assert leftovers(str(tmp_path)) == [], round_
@@ -199,17 +203,6 @@ def in_namespaces(spaces: set[str], command: str) -> int:
     pids = [pid for pid in processes.process_ids() if processes.namespace(pid, "net") in spaces]
     lines = [Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ").strip() for pid in pids]
     return lines.count(command)
-
-
-def test_a_run_folder_with_a_long_name_and_a_web_process_that_is_away(tmp_path: Path) -> None:
-    """The name of a Unix socket has at most 107 bytes, but folders may be longer."""
-    folder, web = tmp_path / ("long" * 30), f"unix:{tmp_path}/web.sock"
-    with Testbed.start(topologies.build("single", hosts=2), folder, controller=None, web=web) as bed:
-        install(bed)
-        assert len(str(bed.settings.ovs_dir)) > 120
-        bed.exec("h1", ["ping", "-c", "1", "-W", "2", "10.0.0.2"])
-        bed.set_marking(12_345, 67_890)
-        assert bed.port_agent_state().behaviour.mark_bytes == 12_345
 
 
 def test_orphans_are_reaped(bed: Testbed) -> None:

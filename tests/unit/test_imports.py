@@ -131,15 +131,14 @@ def test_extras__every_command_and_service_starts_without_them_and_no_service_im
     None
 ):
     """A testbed starts a process for each host, and most of its first second is imports."""
-    modules = [f"sluice.commands.{name}" for name in cli.COMMANDS]
-    modules += ["sluice.webui.app", "sluice.run_manager.manager", *cli.SERVICES.values()]
+    modules = ["sluice.webui.app", "sluice.run_manager", *cli.SERVICES.values()]
     done = run_without_extras(f"""
 import importlib, sluice.topologies.testbed, {", ".join(SERVICES)}
 print(*(name for name, module in sys.modules.items() if module is not None))
 for name in {modules}:
-    module = importlib.import_module(name)
-    if name.startswith("sluice.commands."):
-        module.parser().format_help()
+    importlib.import_module(name)
+for name in {[*cli.COMMANDS]}:
+    sluice.cli.command(name)[0].format_help()
 """)
     assert done.returncode == 0, done.stderr
     assert not (HEAVY | MININET) & set(done.stdout.split())

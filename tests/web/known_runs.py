@@ -9,8 +9,8 @@ from pathlib import Path
 
 from sluice.policy.fabrics import SIMULATOR
 from sluice.runs.progress import FILE, progress_file
-from sluice.sweep import Point
-from sluice.sweep.progress import sweep_file
+from sluice.sweep.points import Point
+from sluice.sweep.run import sweep_file
 from tests.kit.bundles import document, sweep
 from tests.web.conftest import Page
 from tests.web.dashboard import choose, until
@@ -31,7 +31,7 @@ def known_runs(folder: Path) -> Iterator[None]:
         points = {point.name: {"scheme": point.scheme, "document": point.document} for point in POINTS}
         (folder / name / "sweep.json").write_text(json.dumps({"on": SIMULATOR, "points": points}))
     with sweep_file(folder / "incomplete", POINTS, SIMULATOR) as file:
-        file.end(2, {POINTS[1].name: "the disk is full"})
+        file.fail(f"1 of 2 points failed; {POINTS[1].name}: the disk is full")
     with progress_file(folder / "failed", name="own", scheme="pias", on=SIMULATOR) as failed:
         failed.fail("the disk is full")
     with (

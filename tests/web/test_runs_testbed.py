@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from sluice.commands.inside import running_testbeds
 from sluice.runs.obstacle import obstacle
 from sluice.runs.progress import read_state
-from sluice.testbeds import running_testbeds
 from tests.web.conftest import Page, eventually
 from tests.web.dashboard import until
 from tests.web.runs_server import RunsServer, choose_own, open_runs, started

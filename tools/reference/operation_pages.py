@@ -5,7 +5,6 @@ The examples of configuration files in packaging/etc come from the same tables a
 """
 
 import argparse
-import importlib
 import os
 import re
 import tempfile
@@ -16,6 +15,7 @@ from unittest.mock import patch
 
 from prometheus_client.metrics_core import Metric as Family
 
+from sluice import cli
 from sluice.cli import COMMANDS, SERVICES, service
 from sluice.policy.schema.entries import entries
 from sluice.runtime.settings import Service
@@ -56,7 +56,7 @@ def commands_page() -> str:
 
 
 def _command_section(name: str) -> Iterator[str]:
-    parser: argparse.ArgumentParser = importlib.import_module(f"sluice.commands.{name}").parser()
+    parser, _ = cli.command(name)
     parser.prog = f"sluice {name}"
     yield f"## `sluice {name}`"
     yield sentence(COMMANDS[name])

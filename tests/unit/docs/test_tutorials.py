@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The code blocks of the pages do what the pages say. tests/kernel/test_tutorial.py has those that need root."""
 
-import importlib
 import os
 import shlex
 import subprocess
@@ -10,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from sluice import cli
 from sluice.policy.schemes import Scheme, table
 from sluice.policy.workload.sizes import parse_cdf
 from sluice.simulator.build import build
@@ -53,7 +53,7 @@ def test_quickstart__every_run_prints_what_the_page_shows(block: Block, tmp_path
     for line in [] if shown else block.text.splitlines():
         sluice, command, *words = shlex.split(line)
         assert sluice == "sluice"
-        importlib.import_module(f"sluice.commands.{command}").parser().parse_args(words)
+        cli.command(command)[0].parse_args(words)
 
 
 @pytest.mark.parametrize("page", QUOTING, ids=lambda page: page.name)

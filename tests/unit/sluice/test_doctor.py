@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from sluice import doctor
+from sluice.commands.doctor import print_checks
 from sluice.dataplane.link_queues import QdiscKind
-from sluice.doctor import Check, guarded, kernel, tiers_of, tried
-from sluice.doctor.kernel import Kernel, missing_capabilities, running
+from sluice.doctor import Check, Kernel, guarded, missing_capabilities, running, tiers_of, tried
 from sluice.policy.controls import ours
 from sluice.policy.errors import EnvironmentLacking
 from sluice.runtime.command import CommandFailed
@@ -167,6 +167,21 @@ def test_missing_capabilities(effective: str, missing: tuple[str, ...]) -> None:
 
 
 def test_files_that_a_container_hides_are_empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernel, "Path", lambda *parts: tmp_path.joinpath(*(p.lstrip("/") for p in parts)))
+    monkeypatch.setattr(doctor, "Path", lambda *parts: tmp_path.joinpath(*(p.lstrip("/") for p in parts)))
     here = running()
     assert (here.modules, here.config, here.missing_capabilities) == (frozenset(), {}, ())
+
+
+LONG = "mount " + "x" * 200
+
+
+def test_print_checks__a_remedy_is_one_line_and_is_not_repeated(capsys: pytest.CaptureFixture[str]) -> None:
+    found = [Check("a", False, "no", LONG), Check("b", True, "yes", LONG), Check("c", False, "no", LONG)]
+    assert print_checks(found) == found
+    assert capsys.readouterr().out.splitlines() == [
+        "✗ a: no",
+        f"    remedy: {LONG}",
+        "✓ b: yes",
+        "✗ c: no",
+        "    remedy: as above",
+    ]

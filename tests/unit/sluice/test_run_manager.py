@@ -14,16 +14,9 @@ from typing import Any
 
 import pytest
 
+from sluice import run_manager as module
 from sluice.policy.errors import SluiceError
-from sluice.run_manager import manager as module
-from sluice.run_manager.manager import (
-    Listing,
-    Refusal,
-    RunManager,
-    need_testbed,
-    plan,
-    refused,
-)
+from sluice.run_manager import Listing, Refusal, RunManager, need_testbed, plan, refused
 from sluice.runs.progress import born_at
 from sluice.runtime.process import spawn as really_spawn
 from sluice.runtime.wait import wait_until
@@ -199,7 +192,7 @@ def test_start__a_testbed_of_someone_else_is_named(
 
 
 def test_start__hours_need_a_confirmation(served: RunManager, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sluice.run_manager.manager.predicted_s", lambda resolved, on: 9000.0)
+    monkeypatch.setattr(module, "predicted_total_s", lambda works, on: 9000.0)
     with pytest.raises(Refusal, match="about 2 h 30 min") as found:
         served.start(SIMULATION, WHO)
     assert refused(found.value)["predicted_s"] == 9000.0
@@ -321,8 +314,10 @@ def test_plan__a_trace_of_the_machine_is_refused(tmp_path: Path) -> None:
 def test_need_testbed__what_the_machine_lacks_comes_before_a_running_testbed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("sluice.testbeds.running_testbeds", lambda: [SimpleNamespace(shown="7 (single)")])
-    monkeypatch.setattr("sluice.run_manager.manager._lasting_obstacle", lambda: "no root rights")
+    monkeypatch.setattr(
+        "sluice.commands.inside.running_testbeds", lambda: [SimpleNamespace(shown="7 (single)")]
+    )
+    monkeypatch.setattr(module, "_lasting_obstacle", lambda: "no root rights")
     assert need_testbed() == "no root rights"
-    monkeypatch.setattr("sluice.run_manager.manager._lasting_obstacle", lambda: None)
+    monkeypatch.setattr(module, "_lasting_obstacle", lambda: None)
     assert (need_testbed() or "").startswith("a testbed runs on this machine: 7 (single). ")

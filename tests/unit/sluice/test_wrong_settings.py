@@ -70,7 +70,7 @@ def test_every_wrong_value_is_refused_where_it_was_written(name: str, one: Entry
             assert not said or where in said or one.key in said, f"{where}={text!r:.60}: {said}"
 
 
-@pytest.mark.parametrize("name", [*COMMANDS, *SERVICES])
+@pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_has_help(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main([name, "--help"])

@@ -21,8 +21,7 @@ from sluice.policy.figures.validity import MachineStatus
 from sluice.policy.schema.desired import Policy
 from sluice.policy.version import VERSION
 from sluice.policy.wire.agents import LinkCounters, LinkQueue
-from sluice.run_manager.__main__ import answerer
-from sluice.run_manager.manager import RunManager
+from sluice.run_manager import RunManager, answerer
 from sluice.runtime.local_calls import Listener
 from sluice.store.desired import mark_applied, put_policy
 from sluice.store.observed import Sanction, add_event, put_agent, put_sanction

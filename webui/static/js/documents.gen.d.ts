@@ -2482,7 +2482,7 @@ export interface components {
             on: string;
             /**
              * Predicted S
-             * @description from the pace of this machine; null if unknown
+             * @description from the usual pace of one core; null if unknown
              */
             predicted_s: number | null;
             /**

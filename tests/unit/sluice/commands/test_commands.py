@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import threading
 import tomllib
@@ -13,11 +14,9 @@ import pytest
 from sqlalchemy import Engine
 
 from sluice import cli, topologies
-from sluice.commands import capture as capture_module
-from sluice.commands import exec as exec_module
-from sluice.commands import network, policy
-from sluice.commands.agents import rows
-from sluice.commands.capture import port_named
+from sluice.commands import inside
+from sluice.commands.access import rows
+from sluice.commands.arguments import read_toml_file
 from sluice.policy.errors import EnvironmentLacking, FieldError, SluiceError
 from sluice.policy.network.description import SeenHost, SeenPort, SeenSwitch, Sightings
 from sluice.policy.schema.desired import Policy
@@ -27,6 +26,7 @@ from sluice.runtime.settings.service import from_file
 from sluice.store.access import find_token
 from sluice.store.desired import current_policy, current_version, mark_applied, put_topology
 from sluice.store.observed import current_network, put_sightings
+from sluice.topologies.settings import Settings
 from sluice.webui.service import WebOptions
 from tests.kit.known import known
 
@@ -145,19 +145,19 @@ ONE = topologies.build("single", hosts=2)
 
 
 def test_port_named__or_what_there_is() -> None:
-    assert port_named(ONE, "s1:2").interface
+    assert inside.port_named(ONE, "s1:2").interface
     with pytest.raises(FieldError, match="s1:1, s1:2"):
-        port_named(ONE, "s1:9")
+        inside.port_named(ONE, "s1:9")
 
 
 def test_capture__without_tcpdump_names_the_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(shutil, "which", lambda name: None)
     with pytest.raises(EnvironmentLacking, match="apt-get install tcpdump"):
-        capture_module.capture("s1:1", 1, tmp_path / "x.pcap")
+        inside.capture("s1:1", 1, tmp_path / "x.pcap")
 
 
 def test_parser__all_words_after_the_dashes_are_the_programs() -> None:
-    given = exec_module.parser().parse_args(
+    given = inside.exec_parser().parse_args(
         ["h1", "--testbed", "7", "--", "sh", "-c", "x", "--", "--testbed"]
     )
     assert (given.host, given.testbed) == ("h1", 7)
@@ -169,8 +169,50 @@ def test_parser__without_a_program_the_message_shows_one(
     words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit):
-        exec_module.parser().parse_args(words)
+        inside.exec_parser().parse_args(words)
     assert "sluice exec h1 -- ping -c 3 h3" in capsys.readouterr().err
+
+
+def bed(pid: int) -> inside.Running:
+    folder = Path(f"/tmp/bed-{pid}")
+    return inside.Running(pid, Settings(run_dir=folder, log_dir=folder), ONE)
+
+
+def test_chosen_testbed__the_only_one_or_the_one_that_is_named() -> None:
+    assert inside.chosen_testbed([bed(7)], None).pid == 7
+    assert inside.chosen_testbed([bed(7), bed(9)], 9).pid == 9
+
+
+def test_chosen_testbed__what_is_unclear_is_said_with_what_there_is() -> None:
+    with pytest.raises(SluiceError, match="sluice demo"):
+        inside.chosen_testbed([], None)
+    with pytest.raises(FieldError, match=r"7 \(single with 2 hosts, /tmp/bed-7\); 9 "):
+        inside.chosen_testbed([bed(7), bed(9)], None)
+    with pytest.raises(FieldError, match="8 is not a testbed"):
+        inside.chosen_testbed([bed(7), bed(9)], 8)
+
+
+def test_host_pid__an_unknown_host_is_answered_with_the_hosts() -> None:
+    with pytest.raises(FieldError, match=r'no host "h11" \(did you mean h1\?\); its hosts are h1, h2'):
+        bed(7).host_pid("h11")
+
+
+def test_host_pid__waits_while_the_testbed_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    starting = inside.Running(7, Settings(run_dir=tmp_path, log_dir=tmp_path), ONE)
+    monkeypatch.setattr(
+        "sluice.commands.inside.translate", lambda pid, inner: {one: 4700 + one for one in inner}
+    )
+
+    def starts() -> None:
+        starting.settings.status_file.write_text(json.dumps({"hosts": {"h1": 11}}))
+
+    threading.Timer(0.2, starts).start()
+    assert starting.host_pid("h1") == 4711
+    assert "waiting for h1" in capsys.readouterr().err
+    assert starting.host_pid("h1") == 4711
+    assert capsys.readouterr().err == ""
 
 
 # ── Commands report a file that the TOML reader cannot take, and name it ───────────────────────
@@ -180,9 +222,7 @@ DEEP, LONG = "a = " + "[" * 5000, "a = " + "9" * 5000
 
 
 @pytest.mark.parametrize("text", [DEEP, LONG])
-@pytest.mark.parametrize(
-    "read", [read_document, network._read, policy._read, lambda path: from_file(WebOptions, path)]
-)
+@pytest.mark.parametrize("read", [read_document, read_toml_file, lambda path: from_file(WebOptions, path)])
 def test_commands__report_it(read: Callable[[Path], object], text: str, tmp_path: Path) -> None:
     path = tmp_path / "file.toml"
     path.write_text(text)

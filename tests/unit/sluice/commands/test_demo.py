@@ -177,8 +177,8 @@ def scenario(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     def fail(*_: object) -> None:
         raise AssertionError("a refused run asks for its length, or is compiled")
 
-    for name in ("sweep.check_length", "run.check_length", "sweep.predicted_total_s", "run.runner"):
-        monkeypatch.setattr(f"sluice.commands.{name}", fail)
+    for name in ("commands.run.check_length", "commands.run.predicted_total_s", "runs.files.runner"):
+        monkeypatch.setattr(f"sluice.{name}", fail)
     path = tmp_path / "long.toml"
     path.write_text(SCENARIO)
     return path

@@ -24,10 +24,11 @@ from tests.kit.bundles import record
 
 pytestmark = pytest.mark.slow
 
+ADAPTIVE = {"scheme": "mlfq-adaptive", "queues": 3, "thresholds": ["10KB", "1MB"]}
 SCENARIO = """
 name = "x"
 fabric = { topology = "single" }
-scheme = { name = "sluice" }
+scheme = { name = "mlfq-adaptive", queues = 3, thresholds = ["10KB", "1MB"] }
 workload = { flows = 2, sizes = "web-search", load = 0.8 }
 """
 
@@ -57,8 +58,7 @@ def test_a_scenario__tables_on_stdout_and_the_losses_beside_them(
 def test_running__each_port_has_its_thresholds_in_force(
     url: str, engine: Engine, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    policy = Policy.from_document({"scheme": "mlfq-adaptive", "queues": 3, "thresholds": ["10KB", "1MB"]})
-    put_policy(engine, policy, "test")
+    put_policy(engine, Policy.from_document(ADAPTIVE), "test")
     for port, thresholds in (("s1:1", (10_000, 1_000_000)), ("s1:2", (10_000, 10_000))):
         add_thresholds(engine, [ThresholdChange(1.0, port, 1, thresholds, 1)])
     add_flows(engine, [_record(number) for number in range(200)])
@@ -84,37 +84,22 @@ def test_running__says_what_is_missing(url: str, engine: Engine, capsys: pytest.
     assert "hosts have reported 0 flows, and a plan needs 100" in capsys.readouterr().err
 
 
-def test_running__a_port_to_a_host_follows_from_the_flows_to_it(
-    url: str, engine: Engine, capsys: pytest.CaptureFixture[str]
-) -> None:
-    put_policy(engine, Policy.from_document({"scheme": "sluice"}), "test")
+def test_following__a_port_to_a_host_follows_from_the_flows_to_it(url: str, engine: Engine) -> None:
+    put_policy(engine, Policy.from_document(ADAPTIVE), "test")
     put_topology(engine, build("single", hosts=3))
     add_flows(engine, [_record(number) for number in range(200)])
     add_flows(engine, [_record(number, dst="h3", size_bytes=20_000_000) for number in range(200, 400)])
-    words = ["--running", "--url", url, "--only-maps", "--interfaces"]
-    assert export(*words, "h1=Ethernet0,h2=Ethernet4,h3=Ethernet8,any=Ethernet12,any=Ethernet16") == 0
-    of_port = json.loads(capsys.readouterr().out)["TC_TO_QUEUE_MAP"]
-    maps = [of_port[f"SLUICE_Ethernet{number}"] for number in (0, 4, 8, 12, 16)]
-    nothing_known, small, large, uplink, other_uplink = maps
+    places = {f"Ethernet{4 * n}": place for n, place in enumerate(("h1", "h2", "h3", "any", "any"))}
+    following = Following(Remote(url, None), places, 0.8, only_maps=True)
+    before = following.look()[0]["TC_TO_QUEUE_MAP"]
+    nothing_known, small, large, uplink, other_uplink = before.values()
     assert small != large
     assert nothing_known == uplink == other_uplink
-    assert uplink not in (small, large)
-
-
-def test_following__only_a_changed_row_is_written(url: str, engine: Engine) -> None:
-    put_policy(engine, Policy.from_document({"scheme": "sluice"}), "test")
-    put_topology(engine, build("single", hosts=3))
-    add_flows(engine, [_record(number) for number in range(200)])
-    following = Following(Remote(url, None), {"Ethernet0": "h2", "Ethernet4": "any"}, 0.8)
-    assert following.look()
-    assert following.look()  # the switch did not take it
-    following.taken()
-    assert not following.look()
-    before = following.tables["TC_TO_QUEUE_MAP"]
-    add_flows(engine, [_record(number, dst="h3", size_bytes=3_000_000) for number in range(200, 5000)])
-    assert following.look()
-    after = following.tables["TC_TO_QUEUE_MAP"]
-    assert {port for port in after if after[port] != before[port]} == {"SLUICE_Ethernet4"}
+    assert uplink != large
+    add_flows(engine, [_record(number, dst="h3", size_bytes=10_000) for number in range(400, 2000)])
+    after = following.look()[0]["TC_TO_QUEUE_MAP"]
+    assert after["SLUICE_Ethernet4"] == before["SLUICE_Ethernet4"]
+    assert after["SLUICE_Ethernet8"] != before["SLUICE_Ethernet8"]
 
 
 def test_follow__goes_on_after_a_problem_until_ctrl_c(

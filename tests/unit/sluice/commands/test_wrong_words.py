@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 import re
 import time
 from collections.abc import Iterator
@@ -12,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from sluice import testbeds
+from sluice import cli
 from sluice.cli import COMMANDS, main
+from sluice.commands import inside
 from sluice.policy.schema.desired import Policy
 from sluice.store.desired import put_policy
 from tests.kit.bundles import bundle, document, flow
@@ -168,7 +168,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, a_bundle: Path) -> Pat
     (tmp_path / "TEXT.json").write_text("neither JSON nor a folder")
     (tmp_path / "EMPTY").touch()
     (tmp_path / "PLUGIN.py").write_text("raise ValueError('a defect')")
-    monkeypatch.setattr(testbeds, "running_testbeds", list)  # other tests have some at the same time
+    monkeypatch.setattr(inside, "running_testbeds", list)  # other tests have some at the same time
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setenv("SLUICE_TOKEN", "token")
@@ -187,7 +187,7 @@ def arguments(parser: argparse.ArgumentParser, path: str) -> Iterator[str]:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_argument_is_in_the_table(command: str) -> None:
-    parser = importlib.import_module(f"sluice.commands.{command}").parser()
+    parser, _ = cli.command(command)
     assert set(arguments(parser, command)) == {key for key in WRONG if key.split()[0] == command}
 
 

@@ -17,13 +17,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from sluice.policy.errors import SluiceError
-from sluice.report.board import Board, board
 from sluice.report.charts import TIMES, Moves, threshold_moves
 from sluice.report.runs import Flows, Run, Variant, find_runs, variants
 from sluice.report.tables import (
     PLAIN,
+    Board,
     Estimate,
     Scale,
+    board,
     of_class,
     ratio,
     slowdown_by_size,

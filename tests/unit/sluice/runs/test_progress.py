@@ -16,12 +16,20 @@ from sluice.policy.errors import SluiceError
 from sluice.policy.fabrics import SIMULATOR, TESTBED
 from sluice.policy.figures.metrics import FlowFigures
 from sluice.policy.units import PS_PER_S
-from sluice.runs import prediction
-from sluice.runs.files import Resolved, scenario_with
+from sluice.runs.files import scenario_with
 from sluice.runs.live.network import MAX_LAG_S, WINDOW_S, Pace
-from sluice.runs.prediction import Work, check_length, predicted_s, predicted_total_s, predicted_work
-from sluice.runs.progress import FAILED, FILE, Progress, RunningFigures, born_at, progress_file, read_state
-from sluice.sweep.points import Point, predicted_works
+from sluice.runs.progress import (
+    FAILED,
+    FILE,
+    Progress,
+    RunningFigures,
+    born_at,
+    check_length,
+    predicted_total_s,
+    predicted_work,
+    progress_file,
+    read_state,
+)
 from tests.kit.known import known
 
 
@@ -135,60 +143,15 @@ def test_listed_flows_count_by_themselves() -> None:
     assert predicted_work(scenario_with(document), TESTBED) == 2.0
 
 
-def test_a_document_that_is_no_scenario_has_unknown_work() -> None:
-    (work,) = predicted_works([Point("dctcp", None, 1, {})], SIMULATOR).values()
-    assert work.amount is None
-
-
-def resolved(flows: int, scheme: str = "dctcp") -> Resolved:
-    document = {
-        "name": "x",
-        "fabric": {"topology": "single", "hosts": 4, "host_rate": "100Mbit"},
-        "scheme": {"name": scheme},
-        "workload": {"sizes": "web-search", "load": 0.5, "flows": flows},
-    }
-    return scenario_with(document)
-
-
-@pytest.fixture
-def measured(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The schemes whose pace was measured. The pace is 1 million hops a second, for pias 2 million."""
-    asked: list[str] = []
-
-    def pace(resolved: Resolved) -> float:
-        asked.append(resolved.scenario.policy.scheme)
-        return 2e6 if asked[-1] == "pias" else 1e6
-
-    monkeypatch.setattr(prediction, "hops_per_s", pace)
-    monkeypatch.setattr("sluice.simulator.build.is_fresh", lambda: True)
-    return asked
-
-
-def test_predicted__grows_with_the_flows_and_a_short_run_is_not_measured(measured: list[str]) -> None:
-    short, longer = (known(predicted_s(resolved(flows), SIMULATOR)) for flows in (100, 1000))
-    assert longer == pytest.approx(10 * short)
-    assert measured == []
-
-
-def test_predicted__a_long_run_follows_the_measured_pace(measured: list[str]) -> None:
-    slow = known(predicted_s(resolved(10_000_000), SIMULATOR))
-    fast = predicted_s(resolved(10_000_000, "pias"), SIMULATOR)
-    assert measured == ["dctcp", "pias"]
-    assert fast == pytest.approx(slow / 2)
-
-
-def test_predicted_total__each_scheme_is_measured_once_and_jobs_share_the_work(measured: list[str]) -> None:
-    runs = [resolved(10_000_000, scheme) for scheme in ("dctcp", "pias") for _ in range(3)]
-    works = [Work("", predicted_work(run, SIMULATOR), run.document) for run in runs]
-    one, four = predicted_total_s(works, SIMULATOR), predicted_total_s(works, SIMULATOR, jobs=4)
-    assert sorted(measured) == ["dctcp", "dctcp", "pias", "pias"]
-    assert four is not None
-    assert one == pytest.approx(4 * four)
-
-
-def test_hops_per_s__is_measured_within_its_time() -> None:
-    pytest.importorskip("sluice.simulator._fabric", reason="the simulator's core is not compiled")
-    assert prediction.hops_per_s(resolved(10_000_000), probe_s=0.2) > 10_000
+def test_predicted_total__jobs_share_the_work_and_unknown_work_is_the_mean() -> None:
+    assert predicted_total_s([2e12], SIMULATOR) == pytest.approx(
+        2 * known(predicted_total_s([1e12], SIMULATOR))
+    )
+    one, four = (predicted_total_s([1e12, 3e12, None], SIMULATOR, jobs) for jobs in (1, 4))
+    assert one == pytest.approx(3 * known(predicted_total_s([2e12], SIMULATOR)))
+    assert one == pytest.approx(4 * known(four))
+    assert predicted_total_s([60.0], TESTBED) == 60.0
+    assert predicted_total_s([None], SIMULATOR) is None
 
 
 def test_check_length__without_a_terminal_a_long_run_needs_the_option(

@@ -15,7 +15,7 @@ import pytest
 from sluice.policy.errors import FieldError, SluiceError
 from sluice.runs import obstacle
 from sluice.runs.files import scenario_from_file
-from sluice.runs.services import Interval, Load, Services, client_argv, parse_report, server_argv
+from sluice.runs.services import Load, Services, client_argv, parse_report, server_argv
 from sluice.runs.testbed_run import run_on_testbed
 from sluice.runtime.lifecycle import Watchdog
 from sluice.runtime.process import spawn
@@ -93,8 +93,7 @@ REPORT = """\
 
 
 def test_parse_report__without_the_sum_and_the_torn_line() -> None:
-    assert parse_report(REPORT) == [Interval(0.0, 1.0, 1310780), Interval(1.0, 2.0, 1310720)]
-    assert parse_report(REPORT)[1].rate_bps == 10485760
+    assert parse_report(REPORT) == [(0.0, 1.0, 1310780), (1.0, 2.0, 1310720)]
     assert parse_report("") == []
 
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +13,7 @@ import pytest
 
 from sluice.policy.figures.scoreboard import Period, Score, ScoredFlows, scoreboard
 from sluice.policy.schema.desired import Policy
+from sluice.policy.schemes import scheme_named
 from sluice.policy.wire.records import FlowRecord
 from sluice.runs import tour
 from sluice.runs.bundle import policy_rows
@@ -73,9 +73,9 @@ def in_stages(*stages: str) -> list[FlowRecord]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("schemes", "versions"), [(["tcp"], 1), (["tcp", "dctcp", "pias"], 3)])
-def test_finish_tour__writes_table_picture_and_report_also_of_one_stage(
-    schemes: list[str], versions: int, tmp_path: Path
+@pytest.mark.parametrize("schemes", [["tcp"], ["tcp", "dctcp", "pias"]])
+def test_finish_tour__prints_a_table_and_writes_a_report_also_of_one_stage(
+    schemes: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = [
         PolicyVersion(n, Policy.from_document({"scheme": scheme}), "tour", 10.0 * n, 10.0 * n)
@@ -89,9 +89,14 @@ def test_finish_tour__writes_table_picture_and_report_also_of_one_stage(
         policies=policy_rows(rows),
         version_of=by_stage([Stage(row.version, row.policy.scheme) for row in rows], rows),
     )
-    finish_tour(tmp_path)
-    assert len(json.loads((tmp_path / "scoreboard.json").read_text())["versions"]) == versions
-    assert (tmp_path / "scoreboard.png").read_bytes().startswith(b"\x89PNG")
+    monkeypatch.setattr(console, "width", 100)
+    with console.capture() as captured:
+        finish_tour(tmp_path)
+    titles = [scheme_named(scheme).title for scheme in schemes]
+    shown = [
+        line.split()[0] for line in captured.get().splitlines() if line.strip().startswith(tuple(titles))
+    ]
+    assert shown == titles, "in the order of the stages"
     assert all(scheme in (tmp_path / "report.html").read_text() for scheme in schemes)
 
 
@@ -114,17 +119,16 @@ def score(version: int, scheme: str, mean_us: float, count: int = 400) -> Score:
 
 
 @pytest.fixture
-def board() -> dict[str, Any]:
-    scores = [score(2, "dctcp", 4000.0), score(3, "pias", 1000.0), score(4, "ucp", 4000.0)]
-    return {"against": 2, "confidence_percent": 95, "versions": scoreboard(scores, 2)}
+def versions() -> list[dict[str, Any]]:
+    return scoreboard([score(2, "dctcp", 4000.0), score(3, "pias", 1000.0), score(4, "ucp", 4000.0)], 2)
 
 
 def test_print_scoreboard__ratio_and_sign_of_each_scheme(
-    board: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    versions: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(console, "width", 100)
     with console.capture() as captured:
-        print_scoreboard(board)
+        print_scoreboard(versions, "dctcp")
     lines = captured.get().splitlines()
     at = next(i for i, line in enumerate(lines) if "PIAS" in line)
     assert "×0.25▼" in lines[at + 1]
@@ -133,8 +137,8 @@ def test_print_scoreboard__ratio_and_sign_of_each_scheme(
     assert "worse than DCTCP, with 95 %" in captured.get()
 
 
-def test_cdf_plot__the_faster_scheme_is_left_of_the_slower(board: dict[str, Any]) -> None:
-    lines = [str(line) for line in cdf_plot(board["versions"][:2])]
+def test_cdf_plot__the_faster_scheme_is_left_of_the_slower(versions: list[dict[str, Any]]) -> None:
+    lines = [str(line) for line in cdf_plot(versions[:2])]
     middle = lines[1 + tour.HEIGHT // 2].partition("│")[2]
     drawn = [place for place, sign in enumerate(middle) if sign != "\u2800"]
     assert len(middle) == tour.WIDTH

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pytest
@@ -19,16 +20,14 @@ from sluice.runs.validity import (
     Forwarding,
     HostDelays,
     Reading,
+    RunWatch,
     at_rate,
     lateness,
-    reasons_between,
-    remarks_between,
-    summary_between,
 )
 from sluice.runtime.identity import Ticks
 from sluice.runtime.process import Priority
 from sluice.topologies import build_topology
-from sluice.topologies.testbed import PortService
+from sluice.topologies.testbed import PortService, Testbed
 from tests.kit.heartbeats import host_heartbeat
 
 FLOW = ScheduledFlow("r/1", 0.5, "h1", "h2", 10_000, "small", 1000.0, 5000.0)
@@ -47,6 +46,12 @@ def reading(
     return Reading(at_s, ticks, at_s / 2, restarts, service or {}, forwarding, losses or {})
 
 
+def watched(before: Reading, after: Reading) -> RunWatch:
+    watch = RunWatch(cast(Testbed, None))
+    watch.before, watch.after = before, after
+    return watch
+
+
 def delays(early: int, late: int) -> tuple[int, ...]:
     """Return delays of half a unit and of two."""
     counts = list(NO_DELAYS)
@@ -55,11 +60,11 @@ def delays(early: int, late: int) -> tuple[int, ...]:
 
 
 def test_reasons__a_busy_machine_that_forwards_in_time_is_valid() -> None:
-    before, after = reading(), reading(10.0, busy=2000, forwarding=delays(98, 2))
-    assert reasons_between(before, after) == []
-    assert remarks_between(before, after) == ["the CPU was 100% busy"]
-    assert remarks_between(before, reading(10.0, busy=1000)) == []
-    figures = summary_between(before, after)
+    watch = watched(reading(), reading(10.0, busy=2000, forwarding=delays(98, 2)))
+    assert watch.reasons() == []
+    assert watch.remarks() == ["the CPU was 100% busy"]
+    assert watched(reading(), reading(10.0, busy=1000)).remarks() == []
+    figures = watch.summary()
     assert (figures["machine_cpu_mean"], figures["switch_cpu_mean"]) == (1.0, 0.5)
     assert figures["forwarded_late"] == 0.02
 
@@ -84,12 +89,13 @@ def test_reasons__each_consequence_is_named() -> None:
         forwarding=delays(90, 10),
         losses={"a": 3, "b": 4},
     )
-    restarted, forwarded, served, lost = reasons_between(before, after)
+    watch = watched(before, after)
+    restarted, forwarded, served, lost = watch.reasons()
     assert "the testbed restarted it 1 times" in restarted
     assert "forwarded 10.0% of the packets of the run later than" in forwarded
     assert "served port s1:1 late, by 10% " in served
     assert lost == "3 packets were lost outside the emulated queues: b"
-    assert summary_between(before, after)["port_late_worst"] == 0.1
+    assert watch.summary()["port_late_worst"] == 0.1
 
 
 def test_host_delays__add_up_over_all_agents_of_a_run() -> None:

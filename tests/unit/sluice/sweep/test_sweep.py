@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The points of a sweep, its table, its start, and its jobs on a cluster."""
+"""The points of a sweep, its table, its start, its jobs on a cluster, and its progress."""
 
 from __future__ import annotations
 
@@ -10,18 +10,19 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from rich.console import Console
 
+from sluice.cli import main
 from sluice.policy.errors import EnvironmentLacking, SluiceError
-from sluice.policy.fabrics import TESTBED
+from sluice.policy.fabrics import SIMULATOR, TESTBED
 from sluice.runs.files import changed, read_document, scenario_from_file
-from sluice.sweep import points, run_points
-from sluice.sweep.cluster import Cluster, batches
-from sluice.sweep.points import POINT_LOG, Point, is_finished
-from sluice.sweep.table import figures, rows, terminal_table
+from sluice.runs.folder import SWEEP, describe, entry_of
+from sluice.runs.progress import DONE, FAILED, RUNNING, ProgressFile
+from sluice.sweep.points import POINT_LOG, STATUS, Point, is_finished, points
+from sluice.sweep.run import Cluster, SweepProgress, batches, note, progress_of, run_points, sweep_file
+from sluice.sweep.table import figures, headline, rows, terminal_table
 from tests.kit.bundles import bundle, document, flow
 from tests.kit.pages import DOCS
 
@@ -267,26 +268,15 @@ def test_run_points__a_folder_keeps_to_one_fabric(tmp_path: Path) -> None:
         run_points([finished_point(tmp_path)], tmp_path, on=TESTBED)
 
 
-SWEPT: dict[str, Any] = {
-    "name": "x",
-    "fabric": {"topology": "single", "hosts": 4},
-    "scheme": {"name": "dctcp"},
-    "workload": {"flows": 1000, "sizes": "web-search", "load": 0.5},
-}
-
-
-def numbered(count: int) -> list[Point]:
-    return points(SWEPT, seeds=range(1, count + 1))
-
-
-@given(st.lists(st.floats(1, 1000), min_size=1, max_size=40), st.floats(1, 20))
-def test_batches__every_point_once_and_no_job_too_long(seconds: list[float], job_minutes: float) -> None:
-    wanted = numbered(len(seconds))
-    predicted = {point.name: needed for point, needed in zip(wanted, seconds, strict=True)}
-    found = batches(wanted, predicted, job_minutes)
-    assert sorted(name for names in found.values() for name in names) == sorted(predicted)
-    for names in found.values():
-        assert len(names) == 1 or sum(predicted[name] for name in names) <= 60 * job_minutes * (1 + 1e-9)
+def test_batches__every_point_once_and_no_job_too_long() -> None:
+    rng = np.random.default_rng(1)
+    for job_minutes in (1.0, 5.0, 20.0):
+        wanted = [Point("dctcp", 0.5, seed, {}) for seed in range(40)]
+        predicted = {point.name: float(rng.uniform(1, 1000)) for point in wanted}
+        found = batches(wanted, predicted, job_minutes)
+        assert sorted(name for names in found.values() for name in names) == sorted(predicted)
+        for names in found.values():
+            assert len(names) == 1 or sum(predicted[name] for name in names) <= 60 * job_minutes
 
 
 def test_check__says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -299,3 +289,71 @@ def test_check__says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shutil.which", lambda name: None)
     with pytest.raises(SluiceError, match="there is no sbatch here"):
         Cluster().check()
+
+
+# ── The progress ───────────────────────────────────────────────────────────────────────────────
+
+
+POINTS = [Point(scheme, 0.5, 1, document(scheme)) for scheme in ("dctcp", "pias")]
+
+
+@pytest.fixture
+def begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a sweep that has begun. The terminal is wide, because the folder's path has no fixed length."""
+    monkeypatch.setenv("COLUMNS", "400")
+    config = {"on": SIMULATOR, "points": {point.name: {"scheme": point.scheme} for point in POINTS}}
+    (tmp_path / "sweep.json").write_text(json.dumps(config))
+    return tmp_path
+
+
+def test_sweep_file__lives_as_long_as_the_sweep_and_counts_its_points(
+    begun: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sluice.runs.progress.WRITE_EVERY_S", 0.0)
+    with sweep_file(begun, POINTS, SIMULATOR) as file:
+        note(file, SweepProgress(2, 1, 0, {}, 0.5, 30.0))
+        known = describe(entry_of(begun.parent, begun.name))
+        assert main(["top", "--once", str(begun)]) == 0
+    assert (known["kind"], known["state"]) == (SWEEP, "running")
+    during = " ".join(capsys.readouterr().out.split())
+    assert "dctcp, pias on the simulator, 50%, 1/2 points, about 30 s left" in during
+    assert not (begun / "progress.json").exists()
+    assert main(["top", "--once", str(begun)]) == 0
+    assert "sweep, 0 of 2 points done" in " ".join(capsys.readouterr().out.split())
+
+
+def test_sweep_file__a_killed_sweep_is_not_under_way(begun: Path) -> None:
+    with sweep_file(begun, POINTS, SIMULATOR):
+        kept = json.loads((begun / "progress.json").read_text())
+    (begun / "progress.json").write_text(json.dumps({**kept, "born": 1}))
+    known = describe(entry_of(begun.parent, begun.name))
+    assert known["state"] == "partial"
+    assert "ended without a message" in known["reason"]
+
+
+def status(folder: Path, point: str, state: str, share: float = 0.0) -> None:
+    file = ProgressFile(folder / STATUS / point, name="x", scheme="pias", on=SIMULATOR)
+    file._end(state=state, share=share)
+
+
+def test_progress__the_time_left_follows_from_the_work_that_is_over(tmp_path: Path) -> None:
+    """Points a and b are those of earlier calls."""
+    works = {"c": 1.0, "d": 3.0, "e": None, "f": 2.0}
+    assert progress_of(tmp_path, 6, works, 5.0) == SweepProgress(6, 2, 0, {}, 2 / 6, None)
+    status(tmp_path, "c", DONE, 1.0)
+    status(tmp_path, "d", RUNNING, 0.5)
+    found = progress_of(tmp_path, 6, works, 10.0)
+    assert (found.finished, found.failed, list(found.running)) == (3, 0, ["d"])
+    assert found.remaining_s == pytest.approx(10 * 5.5 / 2.5), "e counts as a mean one"
+    assert found.share == pytest.approx((2 + 4 * 2.5 / 8) / 6)
+    for point, state in (("d", DONE), ("e", FAILED), ("f", DONE)):
+        status(tmp_path, point, state, 1.0)
+    assert progress_of(tmp_path, 6, works, 20.0) == SweepProgress(6, 5, 1, {}, 1.0, 0.0)
+
+
+def test_headline__says_what_is_known() -> None:
+    running: Any = {"a": None}
+    progress = SweepProgress(12, 7, 1, running, 0.6, 200.0)
+    assert headline(progress) == "7 of 12 points done, 1 running, 1 failed, about 3 min left"
+    assert headline(SweepProgress(2, 0, 0, {}, 0, None)) == "0 of 2 points done, time left still unknown"
+    assert headline(SweepProgress(2, 2, 0, {}, 1, 0.0)) == "2 of 2 points done"

@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Starts, watches, cancels and reaps runs and sweeps, and lists them for the web process.
+"""The run manager: the process that starts, watches, cancels and reaps the runs of a web process, and lists them.
 
-Each is a `sluice run` or `sluice sweep` with a folder and a process group of its own. Refused requests are documents.
+The web process starts it (`python -m sluice.run_manager`) and calls it over a Unix socket. So runs survive a web
+worker, and need no code of it. SIGTERM ends it and its runs, in order. Each run is a `sluice run` or `sluice sweep`
+with a folder and a process group of its own. Refused requests are documents.
 
 The functions that check the command line check also what the browser wants to start. A request names a scenario of
 sluice/data/scenarios or brings the text of one. It cannot name files of this machine.
 """
 
+import argparse
 import json
+import logging
 import os
 import queue
 import re
@@ -18,7 +22,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -33,16 +37,19 @@ from sluice.policy.wire.runs import RunRequest
 from sluice.policy.workload.scenario import Scenario, no_traces
 from sluice.policy.workload.sizes import SizeCdf
 from sluice.runs import files, folder
-from sluice.runs.fabrics import check_on
-from sluice.runs.files import Resolved
+from sluice.runs.files import Resolved, check_on
 from sluice.runs.folder import Entry
 from sluice.runs.obstacle import obstacle
-from sluice.runs.prediction import ASK_FROM_S, predicted_s, predicted_total_s
-from sluice.runs.progress import RUNNING
+from sluice.runs.progress import ASK_FROM_S, RUNNING, predicted_total_s, predicted_work
+from sluice.runtime import logs, plugins
+from sluice.runtime.lifecycle import on_end
+from sluice.runtime.local_calls import Listener
 from sluice.runtime.process import spawn
 from sluice.runtime.toml import NotToml, parse_toml
-from sluice.sweep.points import AXES, Point, points, predicted_works
+from sluice.sweep.points import AXES, Point, points
 from sluice.terminal import about
+
+log = logging.getLogger(__name__)
 
 SWEEP_KEYS = ("schemes", "loads", "seeds")
 MOST_POINTS = folder.MOST_COMPARED
@@ -95,7 +102,8 @@ def plan(document: Any, simulations: int = 1) -> Plan:
                 raise FieldError(key, "belongs to a sweep: choose a sweep, or omit it")
         alone = {key: value for key, value in given.items() if key != "sweep"}
         resolved = _checked(files.changed(alone, changes), request.on)
-        return Plan(request, resolved.scenario, settings, predicted_s(resolved, request.on))
+        predicted = predicted_total_s([predicted_work(resolved, request.on)], request.on)
+        return Plan(request, resolved.scenario, settings, predicted)
     for key in AXES.keys() & changes.keys():
         raise FieldError(
             "settings", f"{key} is an axis of the sweep; set {AXES[key].removeprefix('--')} instead"
@@ -110,7 +118,7 @@ def plan(document: Any, simulations: int = 1) -> Plan:
         on=request.on,
         check=partial(_checked, on=request.on),
     )
-    works = list(predicted_works(wanted, request.on).values())
+    works = [point.work for point in wanted]
     places = simulations if request.on == SIMULATOR else 1
     predicted = predicted_total_s(works, request.on, min(places, len(wanted)))
     first = _checked(wanted[0].document, request.on).scenario
@@ -154,10 +162,9 @@ def _included_cdf(name: str) -> SizeCdf:
 
 def need_testbed() -> str | None:
     """Return why the testbed cannot run here now; None if it can."""
-    from sluice.testbeds import running_testbeds
+    from sluice.commands.inside import running_testbeds
 
-    lasting = _lasting_obstacle()
-    if lasting:
+    if lasting := _lasting_obstacle():
         return lasting
     try:
         running = running_testbeds()
@@ -171,10 +178,8 @@ def need_testbed() -> str | None:
     return None
 
 
-@cache
-def _lasting_obstacle() -> str | None:
-    """Return what this machine lacks. It is tried once, because that starts a process."""
-    return obstacle()
+_lasting_obstacle = cache(obstacle)
+"""What this machine lacks. It is tried once, because that starts a process."""
 
 
 class Refusal(SluiceError):
@@ -188,13 +193,13 @@ class Refusal(SluiceError):
 def refused(error: SluiceError) -> dict[str, Any]:
     """Return the answer to a refused request."""
     if isinstance(error, Refusal):
-        return _answer(409, error.code, error.problem) | error.facts
+        return _error(409, error.code, error.problem) | error.facts
     if isinstance(error, FieldError):
-        return _answer(422, "invalid-field", error.problem, error.field)
-    return _answer(422, "refused", str(error))
+        return _error(422, "invalid-field", error.problem, error.field)
+    return _error(422, "refused", str(error))
 
 
-def _answer(status: int, code: str, problem: str, field: str | None = None) -> dict[str, Any]:
+def _error(status: int, code: str, problem: str, field: str | None = None) -> dict[str, Any]:
     return {"error": {"status": status, "code": code, "problem": problem, "field": field}}
 
 
@@ -248,13 +253,12 @@ class RunManager:
         self._most = most_simulations
         self._children: dict[str, Child] = {}
         self._orders: queue.Queue[tuple[Plan, Mapping[str, Any], Future[str]]] = queue.Queue()
-        self._checking = threading.Lock()
 
     # ── Called by any thread ────────────────────────────────────────────────────────────────────
 
     def check(self, document: Any) -> dict[str, Any]:
         """Return what a request would start. Raises SluiceError."""
-        planned = self._plan(document)
+        planned = plan(document, max(1, self._free_places(SIMULATOR)))
         return {
             "scenario": planned.scenario.name,
             "scheme": ", ".join(planned.schemes),
@@ -267,20 +271,14 @@ class RunManager:
 
     def start(self, document: Any, who: Mapping[str, Any]) -> dict[str, Any]:
         """Start a run and return its name. Raises SluiceError."""
-        planned = self._plan(document)
+        planned = plan(document, max(1, self._free_places(SIMULATOR)))
         self._refuse_if_busy(planned.request.on)
         length = planned.predicted_s
         if length is not None and length >= ASK_FROM_S and not planned.request.confirmed:
-            raise Refusal(
-                "long", f"this takes {about(length)} on this machine; confirm it", predicted_s=length
-            )
+            raise Refusal("long", f"this takes {about(length)}; confirm it", predicted_s=length)
         started: Future[str] = Future()
         self._orders.put((planned, {**who, "predicted_s": length}, started))
         return {"name": started.result(START_S), "predicted_s": length}
-
-    def _plan(self, document: Any) -> Plan:
-        with self._checking:
-            return plan(document, max(1, self._free_places(SIMULATOR)))
 
     def _free_places(self, on: str) -> int:
         """Return how many more runs may run there."""
@@ -447,3 +445,62 @@ def _last_line(log: Path) -> str:
     except OSError:
         return ""
     return lines[-1][:400] if lines else ""
+
+
+# ── The process ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def answerer(manager: RunManager) -> Callable[[Mapping[str, Any]], Mapping[str, Any]]:
+    """Return the function that answers the web process's calls."""
+    listing = Listing(manager)
+
+    def do(request: Mapping[str, Any]) -> Mapping[str, Any]:
+        match request["do"]:
+            case "list":
+                return listing.document()
+            case "check":
+                return manager.check(request["run"])
+            case "start":
+                return manager.start(request["run"], request["who"])
+            case "cancel":
+                return manager.cancel(request["name"])
+            case "report":
+                return {"html": listing.report(request["names"], request["baseline"])}
+            case other:
+                raise SluiceError(f"no such call: {other}")
+
+    def answer(request: Mapping[str, Any]) -> Mapping[str, Any]:
+        try:
+            return do(request)
+        except SluiceError as error:
+            return refused(error)
+        except Exception:
+            log.exception("a call failed: %s", request.get("do"))
+            return _error(500, "internal", "see the log")
+
+    return answer
+
+
+def main() -> int:
+    """Serve until a signal. Returns the exit code."""
+    parser = argparse.ArgumentParser(prog="sluice.run_manager", description=__doc__)
+    parser.add_argument("--folder", required=True, type=Path, metavar="DIR")
+    parser.add_argument("--socket", required=True, type=Path, metavar="FILE")
+    parser.add_argument("--simulations", required=True, type=int, metavar="N")
+    given = parser.parse_args()
+    logs.start()
+    ended = threading.Event()
+    on_end(ended.set)
+    plugins.load()
+    given.folder.mkdir(parents=True, exist_ok=True)
+    manager = RunManager(given.folder.resolve(), given.simulations)
+    given.socket.unlink(missing_ok=True)
+    listener = Listener(given.socket, answerer(manager))
+    listener.start()
+    manager.serve(ended)
+    listener.stop()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
