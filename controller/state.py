@@ -52,33 +52,20 @@ class Change:
 
 
 @dataclass(frozen=True)
-class PollCarried:
-    """Read packets and bytes by egress port and tag. `PollCompleted` follows at once."""
-
-    table, tags_below = Table.MAP, None
-
-
-@dataclass(frozen=True)
-class PollCompleted:
-    """Read the counters of completed flows."""
-
-    table, tags_below = Table.ENDS, None
-
-
-@dataclass(frozen=True)
-class PollHosts:
-    """Read which hosts are behind the edge ports."""
-
-    table, tags_below = Table.HOSTS, None
-
-
-@dataclass(frozen=True)
-class PollOverlay:
-    """Read the counters of a table for the overlay."""
+class Poll:
+    """Read the counters of a table."""
 
     table: Table
     tags_below: int | None = None
     """Only the counters of tags below this power of two; None: all."""
+
+
+CARRIED = Poll(Table.MAP)
+"""Packets and bytes by egress port and tag. COMPLETED follows at once."""
+COMPLETED = Poll(Table.ENDS)
+"""Completed flows."""
+HOSTS = Poll(Table.HOSTS)
+"""The hosts behind the edge ports."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +73,7 @@ class PollQueues:
     """Read the queue statistics."""
 
 
-Operation: TypeAlias = ReadRules | Change | PollCarried | PollCompleted | PollQueues | PollHosts | PollOverlay
+Operation: TypeAlias = ReadRules | Change | Poll | PollQueues
 
 
 # ── Periods ─────────────────────────────────────────────────────────────────────────────────────────
@@ -161,11 +148,11 @@ class RuleOverlay:
     def applied(self) -> None:
         """Take the acknowledgement of a change, whether the overlay has begun it or not."""
 
-    def next_poll(self, now_ns: int) -> PollOverlay | None:
+    def next_poll(self, now_ns: int) -> Poll | None:
         """Return the most urgent poll; None if none is due."""
         return None
 
-    def observe(self, now_ns: int, poll: PollOverlay, statistics: bytes) -> int:
+    def observe(self, now_ns: int, poll: Poll, statistics: bytes) -> int:
         """Take the flow statistics that answer a poll. Returns the number of entries."""
         return 0
 
@@ -373,13 +360,13 @@ class SwitchState:
             return Change(self.overlay.begin_differences())
         if self._adapts and self._periods.is_due(Task.POLL_COMPLETED, now_ns):
             if self._uses_bytes and self._carried is None:
-                return PollCarried()
+                return CARRIED
             self._periods.take(Task.POLL_COMPLETED, now_ns)
-            return PollCompleted()
+            return COMPLETED
         if self._periods.take(Task.POLL_QUEUES, now_ns):
             return PollQueues()
         if self._topology.learns and self._periods.take(Task.POLL_HOSTS, now_ns):
-            return PollHosts()
+            return HOSTS
         return self.overlay.next_poll(now_ns)
 
     def rules_read(self, held: SwitchRules, *, has_meters: bool = True) -> None:
