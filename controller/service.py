@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from sluice.controller import END_SIGNALS, tls
+from sluice.controller import END_SIGNALS
 from sluice.policy.errors import FieldError
 from sluice.policy.schema.entries import entry
 from sluice.policy.schema.kinds import Flag
@@ -62,7 +62,7 @@ def run(options: ControllerOptions) -> int:
     check_store(store_url)
     context = None
     if options.tls_key is not None and options.tls_cert is not None and options.tls_ca is not None:
-        context = tls.server_context(options.tls_key, options.tls_cert, options.tls_ca)
+        context = connection.server_context(options.tls_key, options.tls_cert, options.tls_ca)
     listening = connection.bind(options.listen)
     logging.getLogger("controller").info("listening on %s", options.listen)
     return launcher.Launcher(listening, store_url, context, Notifier()).run()
