@@ -75,13 +75,13 @@ def test_the_log_is_bounded(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> 
     assert [(row.version, row.before) for row in policy_changes(engine)] == [(3, 2), (2, 1)]
 
 
-def test_a_store_of_an_earlier_version_gets_the_log_and_the_tokens(engine: Engine, store_url: str) -> None:
+def test_a_store_of_an_earlier_version_gets_the_log_and_the_tokens(engine: Engine) -> None:
     put_policy(engine, Policy.from_document({"scheme": "tcp"}), "api")
     with engine.begin() as connection:
         connection.execute(text("DROP TABLE audit"))
         connection.execute(text("DROP TABLE tokens"))
     engine.dispose()
-    opened = open_store(store_url)
+    opened = open_store(engine.url.render_as_string(hide_password=False))
     assert find_token(opened, create_token(opened, "alice", "read", time.time() + 60)) is not None
     assert policy_changes(opened) == []
     put_policy(opened, Policy.from_document({"scheme": "dctcp"}), ALICE)

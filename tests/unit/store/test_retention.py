@@ -85,7 +85,7 @@ def test_forget__rows_without_a_mark_stay(engine: Engine) -> None:
         assert len(all_flows(engine)) == (3 if later_s < 3600 else 1)
 
 
-@pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
 def test_marks__one_a_minute_and_none_that_no_one_needs(engine: Engine) -> None:
     for second in range(0, 4_000, 20):
         forget_some(engine, HOUR, NOW + second)
@@ -100,7 +100,7 @@ def test_forget__no_more_rows_at_once_than_asked(engine: Engine) -> None:
     assert [forget_some(engine, HOUR, NOW, rows=4) for _ in range(4)] == [4, 4, 2, 0]
 
 
-@pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
 def test_sqlite__the_file_does_not_grow_once_as_much_is_forgotten_as_comes(
     engine: Engine, tmp_path: Path
 ) -> None:
