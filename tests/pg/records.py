@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import Engine, text
@@ -17,7 +18,8 @@ def flow(identity: object, **changes: Any) -> FlowRecord:
 
 
 def batch(count: int, first: int = 0) -> list[FlowRecord]:
-    return [flow(number) for number in range(first, first + count)]
+    one = flow(first)
+    return [replace(one, id=str(number)) for number in range(first, first + count)]
 
 
 def kept(engine: Engine) -> list[int]:
