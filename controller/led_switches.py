@@ -53,7 +53,6 @@ class LedSwitches:
         self.tally = Tally()
         """Counts the work of all sessions."""
         self.policing = NetworkPolicing(reporter, self.tally)
-        self._dpids: dict[str, int] = {}
         self._applied_version = 0
 
     # ── What it leads ───────────────────────────────────────────────────────────────────────────
@@ -98,7 +97,6 @@ class LedSwitches:
                 state.want(desired if forwards[state.name] else as_reported(desired))
             return
         switches = desired.topology.switches
-        self._dpids = {switch.name: switch.dpid for switch in switches}
         self.clear()
         for turn, switch in enumerate(switches):
             phase = turn / len(switches)
@@ -166,12 +164,12 @@ class LedSwitches:
     def mastership_lost(self, state: SwitchState) -> None:
         """A switch has reported another master: request nothing until the lease has been read."""
         log.warning("%s reports that another controller is its master", state.name)
-        self.sessions.pop(self._dpids[state.name], None)
+        self.sessions.pop(state.dpid, None)
         self._on_other_master()
 
     def thresholds_in_force(self, state: SwitchState, news: list[ThresholdsInForce]) -> None:
         self._reporter.thresholds(news)
-        dpid = self._dpids[state.name]
+        dpid = state.dpid
         if self._reporter.recorded_version(dpid) != state.version:
             self._record(dpid, connected=True)
             self.check_applied()
@@ -180,7 +178,7 @@ class LedSwitches:
         self._reporter.queues(state, counts)
 
     def hosts_seen(self, state: SwitchState, learned_rules: bytes) -> None:
-        dpid = self._dpids[state.name]
+        dpid = state.dpid
         self._network.hosts_seen(dpid, learn.learned_hosts(dpid, learned_rules), time.monotonic_ns())
 
     def change_refused(self, state: SwitchState, error: str, subject: str) -> None:

@@ -228,7 +228,7 @@ class SwitchState:
         self, name: str, desired: Desired, phase: float = 0.0, overlay: RuleOverlay | None = None
     ) -> None:
         """`phase`, from 0 to 1: the part of each period at which this switch is polled."""
-        self.name = name
+        self.name, self.dpid = name, desired.topology.switch_by_name[name].dpid
         self.overlay = overlay or RuleOverlay()
         self.first_table = desired.topology.switch_by_name[name].first_table
         """Of the pipeline, at this switch."""
