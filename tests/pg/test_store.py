@@ -76,13 +76,12 @@ def test_events_of_writers_side_by_side_are_all_seen(engine: Engine) -> None:
     with ThreadPoolExecutor(WRITERS) as pool:
         writes = [pool.submit(add_event, engine, "tick", number=number) for number in range(EVENTS)]
         seen: list[int] = []
-        last = 0
-        while len(seen) < EVENTS and not (all(w.done() for w in writes) and last == -1):
+        last, done = 0, False
+        while not done:
+            done = all(write.done() for write in writes)
             rows = events_after(engine, last)
             seen += [row["document"]["number"] for row in rows]
             last = rows[-1]["id"] if rows else last
-            if all(w.done() for w in writes) and not events_after(engine, last):
-                break
     assert sorted(seen) == list(range(EVENTS))
 
 

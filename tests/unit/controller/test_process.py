@@ -10,8 +10,6 @@ import os
 import signal
 import socket
 import struct
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -148,12 +146,6 @@ def test_check_store__a_store_of_a_later_version_is_named_before_anything_starts
     with pytest.raises(EnvironmentLacking, match=r"of Sluice 9\.1\.0"):
         check_store(url)
     check_store(f"sqlite:///{tmp_path}/not-yet/store.db")  # a store that is away may come back
-
-
-def test_the_module_that_uses_the_most_of_os_ken_can_be_imported_first() -> None:
-    program = [sys.executable, "-c", "import sluice.controller.connection"]
-    done = subprocess.run(program, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
 
 
 # ── Several switches ───────────────────────────────────────────────────────────────────────────
