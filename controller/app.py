@@ -2,7 +2,7 @@
 """The os-ken application: events in, orders to the switches that it leads (`led_switches.py`), rows out.
 
 There are no locks, because there is one owner. This file, every session and every state belong to
-the thread of the application's event loop. The other threads (each connection's reader, the clock,
+the thread of the application's event loop. The other threads (those of connections, the clock,
 the store, the lease) only put orders and events into its queue, and it answers through their queues. So no
 handler may wait: none reads a socket or the store.
 

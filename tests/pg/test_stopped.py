@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from sqlalchemy import Engine, text
+from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import DBAPIError, OperationalError
 
 from sluice.runtime.process import die_with_parent
@@ -89,37 +89,35 @@ def test_a_controller_that_is_stopped_amid_a_transaction_can_be_replaced_in_time
     engine.dispose()
 
 
-@pytest.mark.parametrize("fsync", [False, True])
-def test_every_connection_has_the_limit(database: str, fsync: bool) -> None:
-    limits = {
-        open_store(database, fsync=fsync): f"{connections.IDLE_TRANSACTION_S}s",
-        open_for_leases(database): f"{connections.HOLDER_IDLE_S * 1000:.0f}ms",
-    }
-    for engine, limit in limits.items():
+def test_every_connection_has_the_limits_and_settings_in_the_url_stay(database: str) -> None:
+    """A connection also ends soon after the network has lost it."""
+    given = open_store(f"{database}&connect_timeout=77&options=-c%20statement_timeout%3D77s")
+    store, leases = open_store(database, fsync=True), open_for_leases(database)
+    idle, lost, connect = (
+        connections.IDLE_TRANSACTION_S,
+        connections.TCP["tcp_user_timeout"],
+        "connect_timeout",
+    )
+    for engine, limit, timeouts in (
+        (store, f"{idle}s", (lost, connections.TCP[connect])),
+        (given, f"{idle}s", (lost, 77)),
+        (leases, f"{connections.HOLDER_IDLE_S * 1000:.0f}ms", (1000, 1)),
+    ):
         with engine.connect() as connection:
-            found = connection.execute(text("SHOW idle_in_transaction_session_timeout")).scalar_one()
-            assert found == limit
-        engine.dispose()
-
-
-def test_every_connection_ends_soon_after_the_network_has_lost_it(database: str) -> None:
-    engine, given = open_store(database), open_store(f"{database}&connect_timeout=77")
-    for each, connect_timeout in ((engine, connections.TCP["connect_timeout"]), (given, 77)):
-        with each.connect() as connection:
+            assert shown(connection, "idle_in_transaction_session_timeout") == limit
             driver = connection.connection.driver_connection
             assert driver is not None
             parameters = driver.info.get_parameters()
-            assert parameters["tcp_user_timeout"] == str(connections.TCP["tcp_user_timeout"])
-            assert parameters["connect_timeout"] == str(connect_timeout)
-        each.dispose()
+            assert (parameters["tcp_user_timeout"], parameters[connect]) == tuple(map(str, timeouts))
+    with given.connect() as connection:
+        settings = [shown(connection, name) for name in ("statement_timeout", "synchronous_commit")]
+        assert settings == ["77s", "off"]
+    for engine in (store, given, leases):
+        engine.dispose()
 
 
-def test_settings_in_the_url_stay(database: str) -> None:
-    engine = open_store(f"{database}&options=-c%20statement_timeout%3D77s")
-    with engine.connect() as connection:
-        assert connection.execute(text("SHOW statement_timeout")).scalar_one() == "77s"
-        assert connection.execute(text("SHOW synchronous_commit")).scalar_one() == "off"
-    engine.dispose()
+def shown(connection: Connection, setting: str) -> str:
+    return str(connection.execute(text(f"SHOW {setting}")).scalar_one())
 
 
 def test_a_process_that_wakes_up_after_the_limit_gets_an_error_and_a_new_connection(

@@ -211,6 +211,7 @@ def test_a_store_of_an_earlier_version_keeps_its_flows_and_takes_new_ones(store_
     assert columns == {column.name: column.nullable for column in flows.columns}
     assert {index["name"] for index in there.get_indexes("flows")} == {"flows_by_source"}
     assert not {*there.get_table_names()} & {"flows_before", "capture_files"}
+    assert {*metadata.tables} <= {*there.get_table_names()}
     for each in (bare, *engines):
         each.dispose()
 
