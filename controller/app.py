@@ -215,9 +215,7 @@ class Controller(DaemonLoop):
         """Take another topology or policy of the store."""
         if desired.generation != self._led.generation():
             return
-        has_ports = self._led.has_ports_of(desired.topology)
-        self._led.adopt(desired)
-        if not has_ports:
+        if self._led.adopt(desired):
             for dpid, connection in self._connections.items():
                 self._open_session(dpid, connection)
         self._reporter.idle_overrides(desired)

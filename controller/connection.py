@@ -84,8 +84,8 @@ class Connection(Datapath):  # type: ignore[misc]
         """`heard_at_s`: when the last whole message arrived, by the monotonic clock."""
         self.described: answers.PortDescription | None = None
         """The last description of the switch's ports. It belongs to the application's thread."""
-        self._waker, self._wakes = socket.socketpair()
-        for end in (self._waker, self._wakes):
+        self._wake_writer, self._wake_reader = socket.socketpair()
+        for end in (self._wake_writer, self._wake_reader):
             end.setblocking(False)
         self._has_hung_up = False
         self._closing = threading.Lock()
@@ -146,13 +146,13 @@ class Connection(Datapath):  # type: ignore[misc]
             log.exception("closing the connection of %s: cannot handle its message", self.peer)
         finally:
             self.close()
-            for each in (self.socket, self._waker, self._wakes):
+            for each in (self.socket, self._wake_writer, self._wake_reader):
                 each.close()
             self.is_active = False
 
     def _loop(self) -> None:
         poll = select.poll()
-        poll.register(self._wakes, select.POLLIN)
+        poll.register(self._wake_reader, select.POLLIN)
         while self.state != DEAD_DISPATCHER and not self._has_hung_up:
             # The socket is asked first: of TLS, poll() does not announce data that has been received already.
             data = self._receive()
@@ -163,8 +163,8 @@ class Connection(Datapath):  # type: ignore[misc]
             self._watch(time.monotonic())
             if data is None:
                 poll.register(self.socket, select.POLLIN | (select.POLLOUT if self._unsent else 0))
-                if self._wakes.fileno() in dict(poll.poll(_POLL_MS)):
-                    self._wakes.recv(_RECEIVE_BYTES)
+                if self._wake_reader.fileno() in dict(poll.poll(_POLL_MS)):
+                    self._wake_reader.recv(_RECEIVE_BYTES)
 
     # ── Reading ─────────────────────────────────────────────────────────────────────────────────
 
@@ -267,7 +267,7 @@ class Connection(Datapath):  # type: ignore[misc]
 
     def _wake(self) -> None:
         with suppress(OSError):  # it has been woken already, or has ended
-            self._waker.send(b"\0")
+            self._wake_writer.send(b"\0")
 
     # ── Ending ──────────────────────────────────────────────────────────────────────────────────
 

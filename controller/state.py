@@ -232,7 +232,6 @@ class SwitchState:
         self.overlay = overlay or RuleOverlay()
         self.first_table = desired.topology.switch_by_name[name].first_table
         """Of the pipeline, at this switch."""
-        self._topology = desired.topology
         self._ports = desired.topology.ports_of[name]
         self.port_numbers: Ints = np.asarray([port.number for port in self._ports], np.int64)
         self._id_of = {port.number: port.id for port in self._ports}
@@ -245,7 +244,6 @@ class SwitchState:
         """Forwarding rules in force; None if they are not known."""
         self._next_forwarding: SwitchRules | None = None
         """Forwarding rules of the running change."""
-        self._desired_forwarding = forwarding_rules(self._topology, name)
         self._adopt(desired)
         learned = desired.learned if self._adapts else {}
         thresholds = [
@@ -265,13 +263,8 @@ class SwitchState:
         """The policy version that all rules implement; None if that is not known."""
         return self._settings.version
 
-    def reroute(self, topology: Topology) -> None:
-        """Adopt other hosts and paths. The ports of the network are the same."""
-        self._topology = topology
-        self._desired_forwarding = forwarding_rules(topology, self.name)
-
     def want(self, desired: Desired) -> None:
-        """Adopt another policy.
+        """Adopt another policy, other hosts and paths. The ports of the network are the same.
 
         Ports keep the thresholds that they have learned if the policy has the same start.
         """
@@ -297,6 +290,8 @@ class SwitchState:
             self._restart_adaptation()
 
     def _adopt(self, desired: Desired) -> None:
+        self._topology = desired.topology
+        self._desired_forwarding = forwarding_rules(self._topology, self.name)
         self._policy, self._acting = desired.policy, desired.acting_ports(self.name)
         self._bridges = self.name in desired.bridging
         rule = desired.policy.definition.threshold_rule

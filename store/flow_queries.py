@@ -374,21 +374,18 @@ def scored_flows(
     `dilation`: seconds of the wall clock for each second of the FCTs, 1 except in a slow simulation. There a record
     says that its flow began one FCT before its end, but it began earlier.
     """
-    query = (
-        _figures()
-        .add_columns(flows.c.retransmissions)
-        .where(
-            flows.c.source.in_(sources),
-            flows.c.received_at > period.since_s,
-            flows.c.scheme == period.scheme,
-            flows.c.started_at >= period.since_s,
-        )
+    query = _figures().where(
+        flows.c.source.in_(sources),
+        flows.c.received_at > period.since_s,
+        flows.c.scheme == period.scheme,
+        flows.c.started_at >= period.since_s,
     )
     if math.isfinite(period.until_s):
         until_s = period.until_s
         query = query.where(flows.c.received_at < until_s + LATE_S, flows.c.started_at < until_s)
     with reading(engine) as connection:
-        rows = connection.execute(query.order_by(flows.c.received_at.desc()).limit(MOST_SCORED)).all()
+        newest = query.add_columns(flows.c.retransmissions).order_by(flows.c.received_at.desc())
+        rows = connection.execute(newest.limit(MOST_SCORED)).all()
     columns = FlowColumns.from_rows([tuple(row)[:-1] for row in rows])
     lasted_s = columns.fct_us / US_PER_S
     started_s = np.asarray([row.started_at for row in rows], np.float64)

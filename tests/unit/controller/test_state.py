@@ -268,7 +268,7 @@ def test_another_host_changes_only_forwarding_rules() -> None:
     driven = DrivenSwitch(Desired(topology, 1, policy("pias")))
     driven.settle()
     visitor = Host("visitor", "02:00:00:00:00:99", "", "", port="s1:2")
-    driven.state.reroute(replace(topology, hosts=(*topology.hosts, visitor)))
+    driven.state.want(Desired(replace(topology, hosts=(*topology.hosts, visitor)), 1, policy("pias")))
     driven.settle()
     change = as_changes(driven.changes[-1])
     assert [(rule.table, rule.match) for rule in change.add.flows] == [
