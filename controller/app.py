@@ -68,51 +68,32 @@ class Order(event.EventBase):  # type: ignore[misc]
         self.carry_out = carry_out
 
 
-class DaemonLoop(OSKenApp):  # type: ignore[misc]
-    """An os-ken application that stops when a handler raises an exception.
+class Handshake(OFPHandler):  # type: ignore[misc]
+    """os-ken's handshake without os-ken's server. It also hands on the answers of switches.
 
-    os-ken logs the exception and continues with half of the handler's work done. Stopping is
-    safer, because a new controller reads the rules of the switches and changes nothing that is
-    right.
+    It has no loop: the threads of connections call its handlers.
     """
-
-    failed: Callable[[], None] = staticmethod(lambda: None)
-    """Called when a handler has raised an exception."""
-
-    def start(self) -> None:
-        loop = threading.Thread(target=self._event_loop, name=self.name, daemon=True)
-        self.threads.append(loop)
-        loop.start()
-
-    def _event_loop(self) -> None:
-        try:
-            while self.is_active or not self.events.empty():
-                queued, state = self.events.get()
-                self._events_sem.release()
-                if queued != self._event_stop:
-                    for handler in list(self.get_handlers(queued, state)):
-                        handler(queued)
-        except Exception:
-            log.exception("%s: a handler has failed; the controller ends", self.name)
-            self.failed()
-
-
-class Handshake(DaemonLoop, OFPHandler):  # type: ignore[misc]
-    """os-ken's handshake without os-ken's server. It also hands on the answers of switches."""
 
     LOGGER_NAME = "os_ken.handshake"
 
     _EVENTS = [EventAnswer]  # noqa: RUF012 (os-ken's interface)
 
 
-class Controller(DaemonLoop):
-    """Keeps every switch of the topology at the desired policy."""
+class Controller(OSKenApp):  # type: ignore[misc]
+    """Keeps every switch of the topology at the desired policy.
+
+    It stops when a handler raises an exception. os-ken logs the exception and continues with half of the
+    handler's work done. Stopping is safer, because a new controller reads the rules of the switches and
+    changes nothing that is right.
+    """
 
     OFP_VERSIONS = [frames.VERSION]  # noqa: RUF012 (os-ken's interface)
     LOGGER_NAME = __name__
 
     def __init__(self, store_url: str) -> None:
         super().__init__()
+        self.failed: Callable[[], None] = lambda: None
+        """Called when a handler has raised an exception."""
         self._stopped = threading.Event()
         network = NetworkKeeper()
         self.leadership = Leadership(store_url, self._in_loop(self.take_lease_status))
@@ -136,10 +117,24 @@ class Controller(DaemonLoop):
     # ── Life ────────────────────────────────────────────────────────────────────────────────────
 
     def start(self) -> None:
-        super().start()
+        loop = threading.Thread(target=self._event_loop, name=self.name, daemon=True)
+        self.threads.append(loop)
+        loop.start()
         self.recorder.start()
         self.leadership.start()
         threading.Thread(target=self._clock, name="clock", daemon=True).start()
+
+    def _event_loop(self) -> None:
+        try:
+            while self.is_active or not self.events.empty():
+                queued, state = self.events.get()
+                self._events_sem.release()
+                if queued != self._event_stop:
+                    for handler in list(self.get_handlers(queued, state)):
+                        handler(queued)
+        except Exception:
+            log.exception("%s: a handler has failed; the controller ends", self.name)
+            self.failed()
 
     def wind_down(self) -> None:
         """Ignore answers from now on: the ends of connections must not wait behind hundreds of them. Any thread."""
@@ -322,12 +317,12 @@ class Launcher:
         """With a `context`, switches must speak TLS."""
         self._notifier = notifier
         manager = AppManager.get_instance()
-        self._handshake: Handshake = manager.instantiate(Handshake)
+        manager.instantiate(Handshake)
         self._controller: Controller = manager.instantiate(Controller, store_url)
         self._listener = Listener(listening, context)
         self._failed = False
         self._stopping = threading.Event()
-        self._handshake.failed = self._controller.failed = self._fail
+        self._controller.failed = self._fail
 
     def run(self) -> int:
         """Serve until SIGTERM, SIGINT or a bug. Returns the exit code.
@@ -336,7 +331,6 @@ class Launcher:
         them instead of handling them: a handler could run while the thread holds a lock, or in
         another thread.
         """
-        self._handshake.start()
         self._controller.start()
         self._listener.start()
         threading.Thread(target=self._report_life, name="life", daemon=True).start()
@@ -344,8 +338,8 @@ class Launcher:
         log.info("stopping")
         self._stopping.set()
         self._notifier.stopping()
-        # Each end of a connection or of a loop waits for room in a queue, whose loop may be busy or dead.
-        ending = threading.Thread(target=self._end_loops, name="end", daemon=True)
+        # Each end of a connection or of the loop waits for room in a queue, whose loop may be busy or dead.
+        ending = threading.Thread(target=self._end_loop, name="end", daemon=True)
         ending.start()
         ending.join(STOP_LIMIT_S / 3)
         self._controller.recorder.stop(STOP_LIMIT_S / 2)
@@ -372,9 +366,8 @@ class Launcher:
         self._failed = True
         os.kill(os.getpid(), signal.SIGTERM)
 
-    def _end_loops(self) -> None:
+    def _end_loop(self) -> None:
         self._controller.wind_down()
         self._listener.close(STOP_LIMIT_S / 3)
         if not self._failed:
             self._controller.stop()
-            self._handshake.stop()
