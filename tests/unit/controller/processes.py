@@ -79,6 +79,7 @@ class Process:
         """Wait until all switches are disconnected, and forget what has happened."""
 
         def connected() -> int:
+            assert self.process.poll() is None, "the controller has ended"
             kinds = self.events()
             return kinds.count("switch-connected") - kinds.count("switch-disconnected")
 

@@ -43,17 +43,6 @@ def wanted(edge_bytes: int) -> SwitchRules:
     return switch_rules(topology, "s1", maps)
 
 
-def test_change_requests__fill_a_bundle_and_then_commit_it_each_closed_by_a_barrier() -> None:
-    changes = diff(wanted(10_000), wanted(20_000))
-    fill, commit = change_requests(Xids(), changes, 9)
-    kinds = [(f.kind, struct.unpack_from("!I", f.data, 12)[0]) for f in frames(fill.data)[:-1]]
-    assert kinds == [(EXPERIMENTER, fakes.BUNDLE_CONTROL)] + [(EXPERIMENTER, fakes.BUNDLE_ADD)] * len(changes)
-    assert [frame.kind for frame in frames(commit.data)] == [EXPERIMENTER, BARRIER]
-    for request in (fill, commit):
-        assert frames(request.data)[-1].xid == request.last_xid
-        assert frames(request.data)[-1].kind == BARRIER
-
-
 def test_change_requests__describe_every_message_by_its_transaction_id() -> None:
     changes = diff(wanted(10_000), wanted(20_000))
     fill, _ = change_requests(Xids(), changes, 9)
