@@ -10,11 +10,11 @@ from sqlalchemy import Engine, text
 
 from sluice.policy.wire.records import FlowRecord
 from sluice.store.flows import all_flows
-from tests.unit.webui.records import record
+from tests.unit.webui import records
 
 
 def flow(identity: object, **changes: Any) -> FlowRecord:
-    return FlowRecord.from_document(record(str(identity), **{"started_at": 1e9, **changes}))
+    return records.flow(str(identity), **{"started_at": 1e9, **changes})
 
 
 def batch(count: int, first: int = 0) -> list[FlowRecord]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 from sqlalchemy import Engine
@@ -21,17 +22,18 @@ from sluice.store.flow_queries import flow_columns_after
 from sluice.store.flows import add_flows, all_flows, count_flows
 from sluice.store.observed import add_event, events_after
 from sluice.store.totals import FLOWS, all_totals
-from tests.unit.webui.records import record
+from tests.pg.records import flow
 
 pytestmark = pytest.mark.pg
 
 PATIENCE_S = 300.0
 EVENTS = 100
 WRITERS, BATCHES, BATCH = 6, 25, 10
+ONE = flow("one")
 
 
 def batch_of(writer: int, number: int) -> list[FlowRecord]:
-    return [FlowRecord.from_document(record(f"{writer}.{number}.{i}")) for i in range(BATCH)]
+    return [replace(ONE, id=f"{writer}.{number}.{i}") for i in range(BATCH)]
 
 
 EVERYTHING = {f"{w}.{b}.{i}" for w in range(WRITERS) for b in range(BATCHES) for i in range(BATCH)}

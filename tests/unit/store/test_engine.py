@@ -19,7 +19,7 @@ from sluice.hostagent.spool import Spool
 from sluice.policy.errors import EnvironmentLacking, FieldError
 from sluice.policy.schema.desired import Policy
 from sluice.policy.version import VERSION
-from sluice.policy.wire.records import SCHEDULED, FlowRecord
+from sluice.policy.wire.records import SCHEDULED
 from sluice.runtime.wait import wait_until
 from sluice.store import desired, lease, observed
 from sluice.store.desired import put_policy
@@ -29,7 +29,7 @@ from sluice.store.observed import Sanction, all_sanctions, put_sanction
 from sluice.store.schema import RETIRED_TABLES, SCHEMA_VERSION, flows, metadata, schema_versions
 from tests.kit.known import known
 from tests.kit.small_disk import Device
-from tests.unit.webui.records import record
+from tests.unit.webui.records import flow
 
 OPENERS = 6
 
@@ -203,8 +203,8 @@ def test_a_store_of_an_earlier_version_keeps_its_flows_and_takes_new_ones(store_
     engine = engines[0]
     (kept,) = all_flows(engine)
     assert (kept.id, kept.retransmissions, kept.ideal_us, kept.source) == ("run/1", 3, 1000.0, SCHEDULED)
-    watched = record("w/1", source="watched", ideal_us=None, src_port=40_000, dst_port=80, lasted_us=5e6)
-    assert add_flows(engine, [FlowRecord.from_document(watched), kept]) == 1
+    watched = flow("w/1", source="watched", ideal_us=None, src_port=40_000, dst_port=80, lasted_us=5e6)
+    assert add_flows(engine, [watched, kept]) == 1
     assert last_sequence(engine) > 1
     there = inspect(engine)
     columns = {column["name"]: column["nullable"] for column in there.get_columns("flows")}

@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import Engine, delete
 from sqlalchemy.exc import SQLAlchemyError
 
-from sluice.policy.wire.records import BACKGROUND, SIZE_CLASSES, UNFINISHED, WATCHED, FlowRecord
+from sluice.policy.wire.records import BACKGROUND, SIZE_CLASSES, UNFINISHED, WATCHED
 from sluice.store import flow_queries, totals
 from sluice.store import flows as flow_store
 from sluice.store.flow_queries import (
@@ -27,11 +27,7 @@ from sluice.store.flow_queries import (
 from sluice.store.flows import Added, Conflict, add_batch, add_flows, all_flows
 from sluice.store.schema import flows
 from sluice.store.totals import Tally, flush
-from tests.unit.webui.records import record
-
-
-def flow(identity: str, **changes: Any) -> FlowRecord:
-    return FlowRecord.from_document(record(identity, **changes))
+from tests.unit.webui.records import flow
 
 
 def test_add_flows__at_least_once_delivery_is_kept_exactly_once(engine: Engine) -> None:
