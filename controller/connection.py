@@ -8,20 +8,21 @@ has a thread of its own, and only the handshake reaches os-ken's parsers.
 
 That thread alone uses the socket, which never blocks, parses messages, and changes the connection's
 state, except that any thread may `close`, which takes effect once. A queue takes the messages of the
-application, and a second pair of sockets wakes the thread.
+application, and an event descriptor wakes the thread.
 
 `Listener` accepts connections of switches. With TLS, a switch must show a certificate of the controller's authority.
 """
 
 import errno
 import logging
+import os
 import queue
 import select
 import socket
 import ssl
 import threading
 import time
-from contextlib import suppress
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -84,9 +85,9 @@ class Connection(Datapath):  # type: ignore[misc]
         """`heard_at_s`: when the last whole message arrived, by the monotonic clock."""
         self.described: answers.PortDescription | None = None
         """The last description of the switch's ports. It belongs to the application's thread."""
-        self._wake_writer, self._wake_reader = socket.socketpair()
-        for end in (self._wake_writer, self._wake_reader):
-            end.setblocking(False)
+        self._event_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        # Not at the connection's end: a thread that still sends would write to another one's descriptor.
+        weakref.finalize(self, os.close, self._event_fd).atexit = False
         self._has_hung_up = False
         self._closing = threading.Lock()
         self._numbering = threading.Lock()
@@ -146,13 +147,12 @@ class Connection(Datapath):  # type: ignore[misc]
             log.exception("closing the connection of %s: cannot handle its message", self.peer)
         finally:
             self.close()
-            for each in (self.socket, self._wake_writer, self._wake_reader):
-                each.close()
+            self.socket.close()
             self.is_active = False
 
     def _loop(self) -> None:
         poll = select.poll()
-        poll.register(self._wake_reader, select.POLLIN)
+        poll.register(self._event_fd, select.POLLIN)
         while self.state != DEAD_DISPATCHER and not self._has_hung_up:
             # The socket is asked first: of TLS, poll() does not announce data that has been received already.
             data = self._receive()
@@ -163,8 +163,8 @@ class Connection(Datapath):  # type: ignore[misc]
             self._watch(time.monotonic())
             if data is None:
                 poll.register(self.socket, select.POLLIN | (select.POLLOUT if self._unsent else 0))
-                if self._wake_reader.fileno() in dict(poll.poll(_POLL_MS)):
-                    self._wake_reader.recv(_RECEIVE_BYTES)
+                if self._event_fd in dict(poll.poll(_POLL_MS)):
+                    os.eventfd_read(self._event_fd)
 
     # ── Reading ─────────────────────────────────────────────────────────────────────────────────
 
@@ -266,8 +266,7 @@ class Connection(Datapath):  # type: ignore[misc]
             return
 
     def _wake(self) -> None:
-        with suppress(OSError):  # it has been woken already, or has ended
-            self._wake_writer.send(b"\0")
+        os.eventfd_write(self._event_fd, 1)
 
     # ── Ending ──────────────────────────────────────────────────────────────────────────────────
 

@@ -2,6 +2,7 @@
 """`sluice controller`: the SDN controller as a service."""
 
 import logging
+import resource
 import signal
 from collections.abc import Iterator
 from contextlib import suppress
@@ -57,6 +58,8 @@ def run(options: ControllerOptions) -> int:
     from sluice.controller import app, connection
     from sluice.store.engine import with_password
 
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # each connection needs two descriptors
     store_url = with_password(options.store, options.store_password_file)
     check_store(store_url)
     context = None
