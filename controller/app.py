@@ -2,28 +2,34 @@
 """The os-ken application: events in, orders to the switches that it leads (`led_switches.py`), rows out.
 
 There are no locks, because there is one owner. This file, every session and every state belong to
-the thread of the application's event loop. The other threads (each connection's reader, the clock,
+the thread of the application's event loop. The other threads (those of connections, the clock,
 the store, the lease) only put orders and events into its queue, and it answers through their queues. So no
 handler may wait: none reads a socket or the store.
 
 One of several controllers on a store leads (`leadership.py`). The others stay connected as slaves
 of every switch, have no session, and write nothing.
+
+`Launcher` starts the threads, and stops them in order.
 """
 
 import logging
 import math
+import os
+import signal
+import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import ParamSpec, TypeVar
 
-from os_ken.base.app_manager import OSKenApp
+from os_ken.base.app_manager import AppManager, OSKenApp
 from os_ken.controller import event, ofp_event
 from os_ken.controller.handler import DEAD_DISPATCHER, MAIN_DISPATCHER, set_ev_cls
 from os_ken.controller.ofp_handler import OFPHandler
 
-from sluice.controller.connection import Connection, EventAnswer
+from sluice.controller.connection import Connection, EventAnswer, Listener
 from sluice.controller.connection_table import PROBE_S, Admitted, ConnectionTable, Decision, Lost, Refused
 from sluice.controller.leadership import Leadership, LeaseStatus
 from sluice.controller.led_switches import LedSwitches
@@ -36,6 +42,7 @@ from sluice.controller.state import Desired
 from sluice.controller.survey import Survey
 from sluice.policy.network.graph import Topology
 from sluice.policy.units import NS_PER_S
+from sluice.runtime.lifecycle import Notifier, end_signals
 from sluice.store.totals import add_counts
 
 log = logging.getLogger(__name__)
@@ -61,51 +68,32 @@ class Order(event.EventBase):  # type: ignore[misc]
         self.carry_out = carry_out
 
 
-class DaemonLoop(OSKenApp):  # type: ignore[misc]
-    """An os-ken application that stops when a handler raises an exception.
+class Handshake(OFPHandler):  # type: ignore[misc]
+    """os-ken's handshake without os-ken's server. It also hands on the answers of switches.
 
-    os-ken logs the exception and continues with half of the handler's work done. Stopping is
-    safer, because a new controller reads the rules of the switches and changes nothing that is
-    right.
+    It has no loop: the threads of connections call its handlers.
     """
-
-    failed: Callable[[], None] = staticmethod(lambda: None)
-    """Called when a handler has raised an exception."""
-
-    def start(self) -> None:
-        loop = threading.Thread(target=self._event_loop, name=self.name, daemon=True)
-        self.threads.append(loop)
-        loop.start()
-
-    def _event_loop(self) -> None:
-        try:
-            while self.is_active or not self.events.empty():
-                queued, state = self.events.get()
-                self._events_sem.release()
-                if queued != self._event_stop:
-                    for handler in list(self.get_handlers(queued, state)):
-                        handler(queued)
-        except Exception:
-            log.exception("%s: a handler has failed; the controller ends", self.name)
-            self.failed()
-
-
-class Handshake(DaemonLoop, OFPHandler):  # type: ignore[misc]
-    """os-ken's handshake without os-ken's server. It also hands on the answers of switches."""
 
     LOGGER_NAME = "os_ken.handshake"
 
     _EVENTS = [EventAnswer]  # noqa: RUF012 (os-ken's interface)
 
 
-class Controller(DaemonLoop):
-    """Keeps every switch of the topology at the desired policy."""
+class Controller(OSKenApp):  # type: ignore[misc]
+    """Keeps every switch of the topology at the desired policy.
+
+    It stops when a handler raises an exception. os-ken logs the exception and continues with half of the
+    handler's work done. Stopping is safer, because a new controller reads the rules of the switches and
+    changes nothing that is right.
+    """
 
     OFP_VERSIONS = [frames.VERSION]  # noqa: RUF012 (os-ken's interface)
     LOGGER_NAME = __name__
 
     def __init__(self, store_url: str) -> None:
         super().__init__()
+        self.failed: Callable[[], None] = lambda: None
+        """Called when a handler has raised an exception."""
         self._stopped = threading.Event()
         network = NetworkKeeper()
         self.leadership = Leadership(store_url, self._in_loop(self.take_lease_status))
@@ -129,10 +117,24 @@ class Controller(DaemonLoop):
     # ── Life ────────────────────────────────────────────────────────────────────────────────────
 
     def start(self) -> None:
-        super().start()
+        loop = threading.Thread(target=self._event_loop, name=self.name, daemon=True)
+        self.threads.append(loop)
+        loop.start()
         self.recorder.start()
         self.leadership.start()
         threading.Thread(target=self._clock, name="clock", daemon=True).start()
+
+    def _event_loop(self) -> None:
+        try:
+            while self.is_active or not self.events.empty():
+                queued, state = self.events.get()
+                self._events_sem.release()
+                if queued != self._event_stop:
+                    for handler in list(self.get_handlers(queued, state)):
+                        handler(queued)
+        except Exception:
+            log.exception("%s: a handler has failed; the controller ends", self.name)
+            self.failed()
 
     def wind_down(self) -> None:
         """Ignore answers from now on: the ends of connections must not wait behind hundreds of them. Any thread."""
@@ -208,9 +210,7 @@ class Controller(DaemonLoop):
         """Take another topology or policy of the store."""
         if desired.generation != self._led.generation():
             return
-        has_ports = self._led.has_ports_of(desired.topology)
-        self._led.adopt(desired)
-        if not has_ports:
+        if self._led.adopt(desired):
             for dpid, connection in self._connections.items():
                 self._open_session(dpid, connection)
         self._reporter.idle_overrides(desired)
@@ -292,3 +292,82 @@ class Controller(DaemonLoop):
             session.take(now_ns, answer)
         elif isinstance(answer, ErrorReply) and not answer.denies_mastership:
             log.warning("OpenFlow error from %s: %s", connection.peer, answer.text)
+
+
+# ── The process ─────────────────────────────────────────────────────────────────────────────────────
+
+
+STOP_LIMIT_S = 1.5
+_LOOK_S = 0.5
+TURN_LIMIT_S = 5.0
+"""The event loop hangs if it has not handled a tick for this long."""
+
+
+class Launcher:
+    """A running controller.
+
+    os-ken's own manager cannot stop with native threads, because `run_apps` ends in an AttributeError.
+    So the launcher replaces it. Every thread is a daemon or has a time limit, and the process ends
+    within STOP_LIMIT_S of SIGTERM.
+    """
+
+    def __init__(
+        self, listening: socket.socket, store_url: str, context: ssl.SSLContext | None, notifier: Notifier
+    ) -> None:
+        """With a `context`, switches must speak TLS."""
+        self._notifier = notifier
+        manager = AppManager.get_instance()
+        manager.instantiate(Handshake)
+        self._controller: Controller = manager.instantiate(Controller, store_url)
+        self._listener = Listener(listening, context)
+        self._failed = False
+        self._stopping = threading.Event()
+        self._controller.failed = self._fail
+
+    def run(self) -> int:
+        """Serve until SIGTERM, SIGINT or a bug. Returns the exit code.
+
+        The caller must block `end_signals` before the first thread starts. This thread waits for
+        them instead of handling them: a handler could run while the thread holds a lock, or in
+        another thread.
+        """
+        self._controller.start()
+        self._listener.start()
+        threading.Thread(target=self._report_life, name="life", daemon=True).start()
+        signal.sigwait(end_signals())
+        log.info("stopping")
+        self._stopping.set()
+        self._notifier.stopping()
+        # Each end of a connection or of the loop waits for room in a queue, whose loop may be busy or dead.
+        ending = threading.Thread(target=self._end_loop, name="end", daemon=True)
+        ending.start()
+        ending.join(STOP_LIMIT_S / 3)
+        self._controller.recorder.stop(STOP_LIMIT_S / 2)
+        self._controller.leadership.stop(STOP_LIMIT_S / 6)
+        return 1 if self._failed else 0
+
+    def _report_life(self) -> None:
+        """Report to systemd whether the event loop turns.
+
+        A thread of its own does this. `signal.sigtimedwait` would let one thread wait and report, but after a stop
+        of the whole process (SIGSTOP, a paused machine) it returns as if a signal had arrived.
+        """
+        is_ready = False
+        while not self._stopping.wait(_LOOK_S):
+            if time.monotonic() - self._controller.turned_s > TURN_LIMIT_S:
+                continue
+            if not is_ready:
+                self._notifier.ready("listens for switches")
+                is_ready = True
+            self._notifier.alive()
+
+    def _fail(self) -> None:
+        """End the process. A thread calls this when one of its handlers has failed."""
+        self._failed = True
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    def _end_loop(self) -> None:
+        self._controller.wind_down()
+        self._listener.close(STOP_LIMIT_S / 3)
+        if not self._failed:
+            self._controller.stop()

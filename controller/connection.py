@@ -4,24 +4,25 @@
 os-ken 4.2's own server has defects with native threads. It never announces a dead connection and
 leaks its two threads. It logs a malformed message in full and passes over it, and loops without
 end on a length of 0. `send` blocks its caller when a switch stops reading. So a connection here
-has a reader thread and a writer thread of its own, and only the handshake reaches os-ken's
-parsers.
+has a thread of its own, and only the handshake reaches os-ken's parsers.
 
-The reader alone parses messages and changes the connection's state, except that any thread may
-`close`, which takes effect once. The writer alone writes to the socket. Queues connect them with
-the application.
+That thread alone uses the socket, which never blocks, parses messages, and changes the connection's
+state, except that any thread may `close`, which takes effect once. A queue takes the messages of the
+application, and an event descriptor wakes the thread.
 
-`Listener` accepts connections of switches, one reader thread each.
+`Listener` accepts connections of switches. With TLS, a switch must show a certificate of the controller's authority.
 """
 
 import errno
 import logging
+import os
 import queue
 import select
 import socket
 import ssl
 import threading
 import time
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,6 @@ from os_ken.ofproto import ofproto_v1_3 as ofp
 
 from sluice.controller.openflow import answers
 from sluice.controller.openflow.frames import VERSION, Frame, Framer, MessageType, ProtocolViolation, message
-from sluice.controller.tls import TlsSocket
 from sluice.policy.errors import FieldError
 
 log = logging.getLogger(__name__)
@@ -44,9 +44,11 @@ ECHO_INTERVAL_S = 1.0
 SILENCE_LIMIT_S = 4.0
 """A peer is gone if it sends no whole message for this long, although echo requests reach it."""
 SEND_TIMEOUT_S = 5.0
+"""A peer is gone if it takes no byte of a message for this long."""
 MAX_UNSENT_MESSAGES = 256
 _POLL_MS = ECHO_INTERVAL_S * 250
 _RECEIVE_BYTES = 1 << 18
+_NOT_NOW = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 _HANDSHAKE_TYPES = (MessageType.ECHO_REQUEST, MessageType.ECHO_REPLY, MessageType.FEATURES_REPLY)
 
 
@@ -58,20 +60,35 @@ class EventAnswer(event.EventBase):  # type: ignore[misc]
         self.connection, self.answer = connection, answer
 
 
+class _NoOptions:
+    """Takes the place of the socket while os-ken sets options, which a Unix socket does not have."""
+
+    def setsockopt(self, *option: object) -> None: ...
+
+    def settimeout(self, timeout_s: float | None) -> None: ...
+
+
 class Connection(Datapath):  # type: ignore[misc]
     """One switch's connection. `serve` runs it to its end in the thread that calls it."""
 
     xid: int
 
-    def __init__(self, sock: socket.socket | TlsSocket, address: object) -> None:
-        super().__init__(sock, address)
-        sock.settimeout(SEND_TIMEOUT_S)
-        self._outbox: queue.Queue[tuple[bytes, bool] | None] = queue.Queue(MAX_UNSENT_MESSAGES)
+    def __init__(self, sock: socket.socket, address: object, context: ssl.SSLContext | None = None) -> None:
+        """With a `context`, the peer must speak TLS."""
+        super().__init__(_NoOptions(), address)
+        self.socket, self._context = sock, context
+        self._outbox: queue.Queue[bytes] = queue.Queue(MAX_UNSENT_MESSAGES)
+        self._unsent = memoryview(b"")
+        """What the peer has not taken yet of the message that is being sent."""
         self._framer, self._answers = Framer(), answers.AnswerReader()
-        self._began_s = self.heard_at_s = self._probed_s = time.monotonic()
+        self._began_s = self.heard_at_s = self._probed_s = self._sent_s = time.monotonic()
         """`heard_at_s`: when the last whole message arrived, by the monotonic clock."""
         self.described: answers.PortDescription | None = None
         """The last description of the switch's ports. It belongs to the application's thread."""
+        self._event_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        # Not at the connection's end: a thread that still sends would write to another one's descriptor.
+        weakref.finalize(self, os.close, self._event_fd).atexit = False
+        self._has_hung_up = False
         self._closing = threading.Lock()
         self._numbering = threading.Lock()
 
@@ -111,14 +128,14 @@ class Connection(Datapath):  # type: ignore[misc]
         return f"{who} at {self.place}"
 
     def serve(self) -> None:
-        """Read until the connection ends, then close it."""
-        writer = threading.Thread(target=self._write_loop, name=f"write-{self.address}", daemon=True)
+        """Read and write until the connection ends, then close it."""
         try:
-            if isinstance(self.socket, TlsSocket):
-                self.socket.handshake(HANDSHAKE_TIMEOUT_S)
-            writer.start()
+            if self._context is not None:
+                self.socket.settimeout(HANDSHAKE_TIMEOUT_S)
+                self.socket = self._context.wrap_socket(self.socket, server_side=True)
+            self.socket.setblocking(False)
             self.send_msg(self.ofproto_parser.OFPHello(self))
-            self._read_loop()
+            self._loop()
         except ProtocolViolation as violation:
             log.warning("closing the connection of %s: %s", self.peer, violation)
         except ssl.SSLError as error:
@@ -130,25 +147,34 @@ class Connection(Datapath):  # type: ignore[misc]
             log.exception("closing the connection of %s: cannot handle its message", self.peer)
         finally:
             self.close()
-            if writer.ident is not None:
-                writer.join()
             self.socket.close()
             self.is_active = False
 
+    def _loop(self) -> None:
+        poll = select.poll()
+        poll.register(self._event_fd, select.POLLIN)
+        while self.state != DEAD_DISPATCHER and not self._has_hung_up:
+            # The socket is asked first: of TLS, poll() does not announce data that has been received already.
+            data = self._receive()
+            if data == b"":
+                return
+            self._take_all(data or b"")
+            self._send_out()
+            self._watch(time.monotonic())
+            if data is None:
+                poll.register(self.socket, select.POLLIN | (select.POLLOUT if self._unsent else 0))
+                if self._event_fd in dict(poll.poll(_POLL_MS)):
+                    os.eventfd_read(self._event_fd)
+
     # ── Reading ─────────────────────────────────────────────────────────────────────────────────
 
-    def _read_loop(self) -> None:
-        poll = select.poll()
-        poll.register(self.socket, select.POLLIN)
-        if isinstance(self.socket, TlsSocket):
-            self._take_all(self.socket.received_with_handshake())
-        while self.state != DEAD_DISPATCHER:
-            if poll.poll(_POLL_MS):
-                data = self.socket.recv(_RECEIVE_BYTES)
-                if data == b"":
-                    return
-                self._take_all(data or b"")
-            self._watch(time.monotonic())
+    def _receive(self) -> bytes | None:
+        """Return received data; b"" at the end; None if nothing has arrived."""
+        try:
+            data: bytes = self.socket.recv(_RECEIVE_BYTES)
+            return data
+        except _NOT_NOW:
+            return None
 
     def _take_all(self, data: bytes) -> None:
         for frame in self._framer.feed(data):
@@ -163,6 +189,8 @@ class Connection(Datapath):  # type: ignore[misc]
             raise ProtocolViolation(f"no OpenFlow handshake within {HANDSHAKE_TIMEOUT_S:.0f} s")
         if now_s - self.heard_at_s > SILENCE_LIMIT_S:
             raise ProtocolViolation(f"silent for {SILENCE_LIMIT_S:.0f} s")
+        if self._unsent and now_s - self._sent_s > SEND_TIMEOUT_S:
+            raise TimeoutError(f"it has taken nothing for {SEND_TIMEOUT_S:.0f} s")
         if now_s - max(self.heard_at_s, self._probed_s) > ECHO_INTERVAL_S:
             self._probed_s = now_s
             self.probe()
@@ -209,12 +237,12 @@ class Connection(Datapath):  # type: ignore[misc]
     def send(self, buf: bytes, close_socket: bool = False) -> bool:
         """Queue bytes without blocking. Returns False if the connection has ended.
 
-        A peer that does not read is disconnected when its queue is full.
+        A peer that does not read is disconnected when its queue is full. os-ken never closes a socket here.
         """
         if self.state == DEAD_DISPATCHER:
             return False
         try:
-            self._outbox.put_nowait((bytes(buf), close_socket))
+            self._outbox.put_nowait(bytes(buf))
         except queue.Full:
             log.warning(
                 "closing the connection of %s: it does not read, and %d messages wait for it",
@@ -223,30 +251,32 @@ class Connection(Datapath):  # type: ignore[misc]
             )
             self.hang_up()
             return False
+        self._wake()
         return True
 
-    def _write_loop(self) -> None:
+    def _send_out(self) -> None:
+        """Send as much of the queue as the peer takes now."""
         try:
-            while (item := self._outbox.get()) is not None:
-                data, last = item
-                self.socket.sendall(data)
-                if last:
-                    break
-        except OSError as error:
-            log.debug("sending to %s: %s", self.peer, error)
-        self.hang_up()
+            while self._unsent or not self._outbox.empty():
+                if not self._unsent:
+                    self._unsent, self._sent_s = memoryview(self._outbox.get_nowait()), time.monotonic()
+                sent = self.socket.send(self._unsent)
+                self._unsent, self._sent_s = self._unsent[sent:], time.monotonic()
+        except _NOT_NOW:
+            return
+
+    def _wake(self) -> None:
+        os.eventfd_write(self._event_fd, 1)
 
     # ── Ending ──────────────────────────────────────────────────────────────────────────────────
 
     def hang_up(self) -> None:
-        """End the connection without blocking: both threads' socket calls return."""
-        try:
-            self.socket.shutdown(socket.SHUT_RDWR)
-        except OSError as error:
-            log.debug("hanging up on %s: %s", self.peer, error)
+        """End the connection without blocking."""
+        self._has_hung_up = True
+        self._wake()
 
     def close(self) -> None:
-        """Announce the end, once, and make both threads finish.
+        """Announce the end, once, and make the thread finish.
 
         The application's own thread must call `hang_up` instead: announcing the end could wait for
         room in that thread's queue.
@@ -255,13 +285,7 @@ class Connection(Datapath):  # type: ignore[misc]
             if self.state == DEAD_DISPATCHER:
                 return
             self.set_state(DEAD_DISPATCHER)
-        self.hang_up()
-        while True:
-            try:
-                self._outbox.put_nowait(None)
-                return
-            except queue.Full:
-                self._outbox.get_nowait()
+        self._wake()
 
 
 # ── Accepting connections ───────────────────────────────────────────────────────────────────────────
@@ -295,12 +319,28 @@ def bind(listen: str) -> socket.socket:
         ) from error
 
 
-class _LocalSocket(socket.socket):
-    """A Unix socket that ignores TCP options, because os-ken sets one on every connection."""
+def server_context(key: Path, certificate: Path, authority: Path) -> ssl.SSLContext:
+    """Return the TLS settings of the controller. FieldError names the file that cannot be used.
 
-    def setsockopt(self, level: int, *option: object) -> None:
-        if level != socket.IPPROTO_TCP:
-            raise OSError(errno.EOPNOTSUPP, "a Unix socket of the controller has no such option")
+    `authority` has signed the certificates of the switches. All three files are PEM.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.verify_mode = ssl.CERT_REQUIRED
+    for option, path in (("--tls-key", key), ("--tls-cert", certificate), ("--tls-ca", authority)):
+        if not path.is_file():
+            raise FieldError(option, f"there is no file {path}")
+    try:
+        context.load_cert_chain(certificate, key)
+    except (ssl.SSLError, OSError) as error:
+        problem = f"{certificate} and {key} are no PEM certificate with its key: {error}"
+        raise FieldError("--tls-cert", problem) from error
+    try:
+        context.load_verify_locations(authority)
+    except (ssl.SSLError, OSError) as error:
+        problem = f"{authority} has no PEM certificate: {error}"
+        raise FieldError("--tls-ca", problem) from error
+    return context
 
 
 class Listener:
@@ -343,23 +383,20 @@ class Listener:
             self._admit(accepted, address)
 
     def _admit(self, accepted: socket.socket, address: object) -> None:
-        if accepted.family == socket.AF_UNIX:
-            accepted = _LocalSocket(fileno=accepted.detach())
         with self._lock:
             crowded = len(self._connections) >= MAX_CONNECTIONS
         if crowded:
             log.warning("refused a connection from %s: the limit is %d", address, MAX_CONNECTIONS)
             accepted.close()
             return
-        reader = threading.Thread(
-            target=self._run, args=(accepted, address), name=f"read-{address}", daemon=True
-        )
-        reader.start()
+        name = f"switch-{address}"
+        threading.Thread(target=self._run, args=(accepted, address), name=name, daemon=True).start()
 
     def _run(self, accepted: socket.socket, address: object) -> None:
         try:
-            sock = TlsSocket(accepted, self._context) if self._context else accepted
-            connection = Connection(sock, address)
+            if accepted.family != socket.AF_UNIX:
+                accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            connection = Connection(accepted, address, self._context)
         except OSError as error:
             log.info("a connection from %s ended before the handshake: %s", address, error)
             accepted.close()

@@ -20,7 +20,6 @@ from sluice.controller.port_settings import ThresholdsInForce
 from sluice.controller.reporting import Reporter
 from sluice.controller.session import AgentSession, Session, as_reported
 from sluice.controller.state import Desired, SwitchState
-from sluice.policy.network.graph import Topology
 from sluice.policy.wire.agents import PortHeartbeat
 from sluice.store.totals import SWITCH_CONNECTS, Tally
 
@@ -53,7 +52,6 @@ class LedSwitches:
         self.tally = Tally()
         """Counts the work of all sessions."""
         self.policing = NetworkPolicing(reporter, self.tally)
-        self._dpids: dict[str, int] = {}
         self._applied_version = 0
 
     # ── What it leads ───────────────────────────────────────────────────────────────────────────
@@ -81,24 +79,17 @@ class LedSwitches:
 
     # ── Desired state ───────────────────────────────────────────────────────────────────────────
 
-    def has_ports_of(self, topology: Topology) -> bool:
-        """Whether the desired network has the same ports as this one."""
-        return self.desired is not None and self.desired.topology.has_ports_of(topology)
-
-    def adopt(self, desired: Desired) -> None:
-        """Take another desired state. If the network has other ports than before, all sessions end."""
-        before, has_ports = self.desired, self.has_ports_of(desired.topology)
-        self.desired = desired
+    def adopt(self, desired: Desired) -> bool:
+        """Take another desired state. Returns whether all sessions have ended, as for a network with other ports."""
+        before, self.desired = self.desired, desired
         if before is None or before.version != desired.version:
             log.info("policy version %d: %s", desired.version, desired.policy.scheme)
-        if has_ports:
+        if before is not None and before.topology.has_ports_of(desired.topology):
             forwards = {switch.name: switch.forwards for switch in desired.topology.switches}
             for state in self.states.values():
-                state.reroute(desired.topology)
                 state.want(desired if forwards[state.name] else as_reported(desired))
-            return
+            return False
         switches = desired.topology.switches
-        self._dpids = {switch.name: switch.dpid for switch in switches}
         self.clear()
         for turn, switch in enumerate(switches):
             phase = turn / len(switches)
@@ -111,6 +102,7 @@ class LedSwitches:
         for dpid in self.states:
             self._record(dpid, connected=False)
         self.policing.begin()
+        return True
 
     def check_applied(self) -> None:
         """Report, once for each version, that every switch of the topology implements it."""
@@ -166,12 +158,12 @@ class LedSwitches:
     def mastership_lost(self, state: SwitchState) -> None:
         """A switch has reported another master: request nothing until the lease has been read."""
         log.warning("%s reports that another controller is its master", state.name)
-        self.sessions.pop(self._dpids[state.name], None)
+        self.sessions.pop(state.dpid, None)
         self._on_other_master()
 
     def thresholds_in_force(self, state: SwitchState, news: list[ThresholdsInForce]) -> None:
         self._reporter.thresholds(news)
-        dpid = self._dpids[state.name]
+        dpid = state.dpid
         if self._reporter.recorded_version(dpid) != state.version:
             self._record(dpid, connected=True)
             self.check_applied()
@@ -180,7 +172,7 @@ class LedSwitches:
         self._reporter.queues(state, counts)
 
     def hosts_seen(self, state: SwitchState, learned_rules: bytes) -> None:
-        dpid = self._dpids[state.name]
+        dpid = state.dpid
         self._network.hosts_seen(dpid, learn.learned_hosts(dpid, learned_rules), time.monotonic_ns())
 
     def change_refused(self, state: SwitchState, error: str, subject: str) -> None:

@@ -207,17 +207,10 @@ def _forward_to(port: int) -> tuple[rules.Action, ...]:
 
 def completed_rules() -> Iterator[FlowRule]:
     """Yield the rules that send FIN packets through the table `ends`."""
-    yield FlowRule(Table.COMPLETED, _MISS, (), goto=Table.MAP, cookie=cookie(Table.COMPLETED))
+    yield _to_map(_MISS, ())
     for family in FAMILIES:
         match = match_on(eth_type=family, ip_proto=tables.TCP, tcp_flags=(_FIN, _FIN))
-        yield FlowRule(
-            Table.COMPLETED,
-            10,
-            match,
-            (rules.Resubmit(Table.ENDS),),
-            goto=Table.MAP,
-            cookie=cookie(Table.COMPLETED),
-        )
+        yield replace(_to_map(10, match), actions=(rules.Resubmit(Table.ENDS),))
 
 
 def ends_rules(ports: Iterable[int], groups: Collection[int]) -> Iterator[FlowRule]:
@@ -246,28 +239,22 @@ def unaccountable_rules(reserved: Iterable[int] = ()) -> Iterator[FlowRule]:
     `reserved` DSCP keep their queue, and so do frames of the operator's VLANs.
     """
     background = (tags.BACKGROUND << tables.PORT_BITS, CODE_MASK)
-    yield _accounting(_OTHERS, match_on(metadata=(VLAN << tables.PORT_BITS, CODE_MASK)))
+    yield _to_map(_OTHERS, match_on(metadata=(VLAN << tables.PORT_BITS, CODE_MASK)))
     for code in reserved:
-        yield _accounting(_OTHERS, match_on(metadata=(code << tables.PORT_BITS, CODE_MASK)))
+        yield _to_map(_OTHERS, match_on(metadata=(code << tables.PORT_BITS, CODE_MASK)))
     for family in FAMILIES:
-        yield _accounting(_PLAIN, match_on(eth_type=family), background)
+        yield _to_map(_PLAIN, match_on(eth_type=family), background)
         untagged = match_on(eth_type=family, metadata=(tags.UNTAGGED << tables.PORT_BITS, CODE_MASK))
-        yield _accounting(_UNTAGGED, untagged)
+        yield _to_map(_UNTAGGED, untagged)
         for protocol in (tables.TCP, tables.UDP):
-            yield _accounting(_WITH_PORTS, match_on(eth_type=family, ip_proto=protocol))
+            yield _to_map(_WITH_PORTS, match_on(eth_type=family, ip_proto=protocol))
             later = match_on(eth_type=family, ip_proto=protocol, ip_frag=(_LATER_FRAGMENT, _LATER_FRAGMENT))
-            yield _accounting(_FRAGMENT, later, background)
+            yield _to_map(_FRAGMENT, later, background)
 
 
-def _accounting(priority: int, match: Match, metadata: Masked | None = None) -> FlowRule:
-    return FlowRule(
-        Table.COMPLETED,
-        priority,
-        match,
-        write_metadata=metadata,
-        goto=Table.MAP,
-        cookie=cookie(Table.COMPLETED),
-    )
+def _to_map(priority: int, match: Match, metadata: Masked | None = None) -> FlowRule:
+    number = cookie(Table.COMPLETED)
+    return FlowRule(Table.COMPLETED, priority, match, (), metadata, Table.MAP, number)
 
 
 # ── map ────────────────────────────────────────────────────────────────────────────────────────

@@ -5,8 +5,6 @@ import logging
 import time
 from collections.abc import Mapping, Sequence
 
-from sqlalchemy import Engine
-
 from sluice.controller.network import News
 from sluice.controller.openflow.counters import QueueCounts
 from sluice.controller.policing.hosts import Restored, UrgencyBudgeted, Verdict
@@ -151,8 +149,4 @@ class Reporter:
         self._recorder.record(observed.lift_all_but, port_ids)
 
     def _event(self, kind: str, **document: object) -> None:
-        self._recorder.record(_add_event, kind, document)
-
-
-def _add_event(engine: Engine, kind: str, document: Mapping[str, object]) -> None:
-    observed.add_event(engine, kind, **document)
+        self._recorder.record(observed.add_event, kind, **document)

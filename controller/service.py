@@ -2,18 +2,18 @@
 """`sluice controller`: the SDN controller as a service."""
 
 import logging
+import resource
 import signal
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from sluice.controller import END_SIGNALS, tls
 from sluice.policy.errors import FieldError
 from sluice.policy.schema.entries import entry
 from sluice.policy.schema.kinds import Flag
 from sluice.runtime import logs
-from sluice.runtime.lifecycle import Notifier
+from sluice.runtime.lifecycle import Notifier, end_signals
 from sluice.runtime.settings import Service
 from sluice.runtime.settings.kinds import Address, FileToRead, SecretFile, StoreUrl
 
@@ -51,21 +51,23 @@ def run(options: ControllerOptions) -> int:
     """Serve until SIGTERM or SIGINT. Raises SluiceError."""
     # Before any library starts a thread (numpy does), because threads inherit the mask.
     # `Launcher.run` waits for the signals.
-    signal.pthread_sigmask(signal.SIG_BLOCK, END_SIGNALS)
+    signal.pthread_sigmask(signal.SIG_BLOCK, end_signals())
     logs.start(logging.DEBUG if options.verbose else logging.INFO)
     # os-ken logs every byte of a malformed message. connection.py logs the reason in one line.
     logging.getLogger("os_ken").setLevel(logging.CRITICAL)
-    from sluice.controller import connection, launcher
+    from sluice.controller import app, connection
     from sluice.store.engine import with_password
 
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # each connection needs two descriptors
     store_url = with_password(options.store, options.store_password_file)
     check_store(store_url)
     context = None
     if options.tls_key is not None and options.tls_cert is not None and options.tls_ca is not None:
-        context = tls.server_context(options.tls_key, options.tls_cert, options.tls_ca)
+        context = connection.server_context(options.tls_key, options.tls_cert, options.tls_ca)
     listening = connection.bind(options.listen)
     logging.getLogger("controller").info("listening on %s", options.listen)
-    return launcher.Launcher(listening, store_url, context, Notifier()).run()
+    return app.Launcher(listening, store_url, context, Notifier()).run()
 
 
 def check_store(url: str) -> None:

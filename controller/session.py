@@ -18,23 +18,13 @@ from typing import Protocol
 
 import numpy as np
 
+from sluice.controller import state as states
 from sluice.controller.changes import Remap
 from sluice.controller.openflow import answers, change, counters, read, request
 from sluice.controller.openflow.frames import StatsType
 from sluice.controller.port_settings import ThresholdsInForce
 from sluice.controller.rules import NO_RULES
-from sluice.controller.state import (
-    Change,
-    Desired,
-    Operation,
-    PollCarried,
-    PollCompleted,
-    PollHosts,
-    PollOverlay,
-    PollQueues,
-    ReadRules,
-    SwitchState,
-)
+from sluice.controller.state import Change, Desired, Operation, Poll, PollQueues, ReadRules, SwitchState
 from sluice.policy import tags
 from sluice.policy.network.graph import INGRESS_GROUPS, TRUNKS
 from sluice.policy.wire.agents import PortHeartbeat, TagCounters
@@ -155,8 +145,8 @@ class Session:
         if transaction is None or transaction.answered:
             return
         if at_ns - transaction.began_ns > OPERATION_LIMIT_NS:
-            operation, limit_s = type(transaction.operation).__name__, OPERATION_LIMIT_NS / 1e9
-            self._give_up(f"no answer to {operation} within {limit_s:.0f} s")
+            subject, limit_s = transaction.steps[transaction.step].subject(0), OPERATION_LIMIT_NS / 1e9
+            self._give_up(f"no answer within {limit_s:.0f} s while {subject}")
 
     def _requests(self, operation: BecomeMaster | Operation) -> tuple[request.Request, ...]:
         first = self.state.first_table
@@ -174,8 +164,7 @@ class Session:
                 return change.change_requests(self.connection, changes, self._bundle_id, first)
             case PollQueues():
                 return (request.queues_request(self.connection),)
-            case PollCarried() | PollCompleted() | PollHosts() | PollOverlay():
-                table, tags_below = operation.table, operation.tags_below
+            case Poll(table, tags_below):
                 return (request.counters_request(self.connection, table, first, tags_below),)
 
     def _give_up(self, why: str) -> None:
@@ -252,20 +241,20 @@ class Session:
             }:
                 rules = read.read_rules(flows, groups, state.first_table, meters)
                 state.rules_read(rules, has_meters=change.offers_meters(features))
-            case PollCarried(), {StatsType.FLOW: flows}:
+            case states.CARRIED, {StatsType.FLOW: flows}:
                 counts = counters.carried_counts(flows, state.port_numbers)
                 self._tally.count(ENTRIES_DECODED, counts.entries)
                 state.observe_carried(counts)
-            case PollCompleted(), {StatsType.FLOW: flows}:
+            case states.COMPLETED, {StatsType.FLOW: flows}:
                 counts = counters.completed_counts(flows, state.port_numbers)
                 self._tally.count(ENTRIES_DECODED, counts.entries)
                 self._loop_since_ns = transaction.began_ns
                 state.observe_completed(now_ns, counts)
             case PollQueues(), {StatsType.QUEUE: queues}:
                 self._listener.queues_counted(state, counters.queue_counts(queues))
-            case PollHosts(), {StatsType.FLOW: flows}:
+            case states.HOSTS, {StatsType.FLOW: flows}:
                 self._listener.hosts_seen(state, flows)
-            case PollOverlay() as poll, {StatsType.FLOW: flows}:
+            case Poll() as poll, {StatsType.FLOW: flows}:
                 self._tally.count(ENTRIES_DECODED, state.overlay.observe(now_ns, poll, flows))
             case _:
                 return False
@@ -406,11 +395,11 @@ class AgentSession:
                     self.state.rules_read(NO_RULES, has_meters=False)
                 case Change():
                     self._listener.thresholds_in_force(self.state, self.state.applied())
-                case PollCarried() | PollCompleted() if not self._is_new:
+                case states.CARRIED | states.COMPLETED if not self._is_new:
                     return
-                case PollCarried():
+                case states.CARRIED:
                     self.state.observe_carried(self._counted(carried=True))
-                case PollCompleted():
+                case states.COMPLETED:
                     self._is_new = False
                     self.state.observe_completed(now_ns, self._counted(carried=False))
 

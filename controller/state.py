@@ -52,33 +52,20 @@ class Change:
 
 
 @dataclass(frozen=True)
-class PollCarried:
-    """Read packets and bytes by egress port and tag. `PollCompleted` follows at once."""
-
-    table, tags_below = Table.MAP, None
-
-
-@dataclass(frozen=True)
-class PollCompleted:
-    """Read the counters of completed flows."""
-
-    table, tags_below = Table.ENDS, None
-
-
-@dataclass(frozen=True)
-class PollHosts:
-    """Read which hosts are behind the edge ports."""
-
-    table, tags_below = Table.HOSTS, None
-
-
-@dataclass(frozen=True)
-class PollOverlay:
-    """Read the counters of a table for the overlay."""
+class Poll:
+    """Read the counters of a table."""
 
     table: Table
     tags_below: int | None = None
     """Only the counters of tags below this power of two; None: all."""
+
+
+CARRIED = Poll(Table.MAP)
+"""Packets and bytes by egress port and tag. COMPLETED follows at once."""
+COMPLETED = Poll(Table.ENDS)
+"""Completed flows."""
+HOSTS = Poll(Table.HOSTS)
+"""The hosts behind the edge ports."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +73,7 @@ class PollQueues:
     """Read the queue statistics."""
 
 
-Operation: TypeAlias = ReadRules | Change | PollCarried | PollCompleted | PollQueues | PollHosts | PollOverlay
+Operation: TypeAlias = ReadRules | Change | Poll | PollQueues
 
 
 # ── Periods ─────────────────────────────────────────────────────────────────────────────────────────
@@ -161,11 +148,11 @@ class RuleOverlay:
     def applied(self) -> None:
         """Take the acknowledgement of a change, whether the overlay has begun it or not."""
 
-    def next_poll(self, now_ns: int) -> PollOverlay | None:
+    def next_poll(self, now_ns: int) -> Poll | None:
         """Return the most urgent poll; None if none is due."""
         return None
 
-    def observe(self, now_ns: int, poll: PollOverlay, statistics: bytes) -> int:
+    def observe(self, now_ns: int, poll: Poll, statistics: bytes) -> int:
         """Take the flow statistics that answer a poll. Returns the number of entries."""
         return 0
 
@@ -241,11 +228,10 @@ class SwitchState:
         self, name: str, desired: Desired, phase: float = 0.0, overlay: RuleOverlay | None = None
     ) -> None:
         """`phase`, from 0 to 1: the part of each period at which this switch is polled."""
-        self.name = name
+        self.name, self.dpid = name, desired.topology.switch_by_name[name].dpid
         self.overlay = overlay or RuleOverlay()
         self.first_table = desired.topology.switch_by_name[name].first_table
         """Of the pipeline, at this switch."""
-        self._topology = desired.topology
         self._ports = desired.topology.ports_of[name]
         self.port_numbers: Ints = np.asarray([port.number for port in self._ports], np.int64)
         self._id_of = {port.number: port.id for port in self._ports}
@@ -258,7 +244,6 @@ class SwitchState:
         """Forwarding rules in force; None if they are not known."""
         self._next_forwarding: SwitchRules | None = None
         """Forwarding rules of the running change."""
-        self._desired_forwarding = forwarding_rules(self._topology, name)
         self._adopt(desired)
         learned = desired.learned if self._adapts else {}
         thresholds = [
@@ -278,13 +263,8 @@ class SwitchState:
         """The policy version that all rules implement; None if that is not known."""
         return self._settings.version
 
-    def reroute(self, topology: Topology) -> None:
-        """Adopt other hosts and paths. The ports of the network are the same."""
-        self._topology = topology
-        self._desired_forwarding = forwarding_rules(topology, self.name)
-
     def want(self, desired: Desired) -> None:
-        """Adopt another policy.
+        """Adopt another policy, other hosts and paths. The ports of the network are the same.
 
         Ports keep the thresholds that they have learned if the policy has the same start.
         """
@@ -310,6 +290,8 @@ class SwitchState:
             self._restart_adaptation()
 
     def _adopt(self, desired: Desired) -> None:
+        self._topology = desired.topology
+        self._desired_forwarding = forwarding_rules(self._topology, self.name)
         self._policy, self._acting = desired.policy, desired.acting_ports(self.name)
         self._bridges = self.name in desired.bridging
         rule = desired.policy.definition.threshold_rule
@@ -373,13 +355,13 @@ class SwitchState:
             return Change(self.overlay.begin_differences())
         if self._adapts and self._periods.is_due(Task.POLL_COMPLETED, now_ns):
             if self._uses_bytes and self._carried is None:
-                return PollCarried()
+                return CARRIED
             self._periods.take(Task.POLL_COMPLETED, now_ns)
-            return PollCompleted()
+            return COMPLETED
         if self._periods.take(Task.POLL_QUEUES, now_ns):
             return PollQueues()
         if self._topology.learns and self._periods.take(Task.POLL_HOSTS, now_ns):
-            return PollHosts()
+            return HOSTS
         return self.overlay.next_poll(now_ns)
 
     def rules_read(self, held: SwitchRules, *, has_meters: bool = True) -> None:

@@ -88,13 +88,11 @@ class FlowColumns:
     size_class: NDArray[np.uint8]
     """Index into SIZE_CLASSES."""
     scheme: NDArray[np.int32]
-    """Index into `schemes`."""
+    """Index into SCHEME_NAMES."""
     has_deadline: NDArray[np.bool_]
     missed: NDArray[np.bool_]
     watched: NDArray[np.bool_]
     """The flow is a program's own, not one of a schedule."""
-    schemes: tuple[str, ...]
-    """Names of schemes. A name may have no flow."""
 
     def __len__(self) -> int:
         return len(self.at)
@@ -126,31 +124,26 @@ class FlowColumns:
             has_deadline=columns["met"] >= 0,
             missed=columns["met"] == 0,
             watched=columns["source"] > 0,
-            schemes=SCHEME_NAMES,
         )
 
     @classmethod
     def joined(cls, parts: Sequence[FlowColumns]) -> FlowColumns:
         """Return all parts as one, in their order. `parts` is not empty."""
-        schemes = {name: i for i, name in enumerate(dict.fromkeys(n for part in parts for n in part.schemes))}
-        arrays = {name: np.concatenate([getattr(part, name) for part in parts]) for name in _ARRAYS}
-        renumbered = [np.array([schemes[n] for n in part.schemes], np.int32)[part.scheme] for part in parts]
-        return cls(**{**arrays, "scheme": np.concatenate(renumbered)}, schemes=tuple(schemes))
+        return cls(*(np.concatenate([getattr(part, each.name) for part in parts]) for each in fields(cls)))
 
     def where(self, chosen: NDArray[np.bool_] | NDArray[np.intp]) -> FlowColumns:
         """Return the flows that a mask or a list of indices selects; indices also give the order."""
-        return FlowColumns(**{name: getattr(self, name)[chosen] for name in _ARRAYS}, schemes=self.schemes)
+        return FlowColumns(*(getattr(self, each.name)[chosen] for each in fields(self)))
 
     def of_traffic(self, choice: str) -> FlowColumns:
         """Return the flows of a choice in policy.records.TRAFFIC: the same object if these are all."""
         chosen = self.watched if choice == WATCHED else ~self.watched
         return self if choice == ALL or chosen.all() else self.where(chosen)
 
-    def of_scheme(self, name: str) -> FlowColumns:
-        return self.where(np.equal(self.scheme, self.schemes.index(name)))
-
-
-_ARRAYS = tuple(f.name for f in fields(FlowColumns) if f.name != "schemes")
+    def by_scheme(self) -> dict[str, FlowColumns]:
+        """Return the flows by the name of their scheme, in alphabetical order."""
+        present = {SCHEME_NAMES[place]: place for place in np.unique(self.scheme).tolist()}
+        return {name: self.where(self.scheme == place) for name, place in sorted(present.items())}
 
 
 def flow_columns(
@@ -364,8 +357,6 @@ MOST_SCORED = 10_000
 LATE_S = 300.0
 """A record may arrive so long after its flow has ended."""
 
-_NAMES = ("started_at", "received_at", "fct_us", "ideal_us", "size_class", "met", "retransmissions", "scheme")
-
 
 def applied_versions(engine: Engine, limit: int) -> list[Applied]:
     """Return the newest versions of the policy, in the order of their numbers."""
@@ -383,7 +374,7 @@ def scored_flows(
     `dilation`: seconds of the wall clock for each second of the FCTs, 1 except in a slow simulation. There a record
     says that its flow began one FCT before its end, but it began earlier.
     """
-    query = select(*(flows.c[name] for name in _NAMES)).where(
+    query = _figures().where(
         flows.c.source.in_(sources),
         flows.c.received_at > period.since_s,
         flows.c.scheme == period.scheme,
@@ -393,24 +384,19 @@ def scored_flows(
         until_s = period.until_s
         query = query.where(flows.c.received_at < until_s + LATE_S, flows.c.started_at < until_s)
     with reading(engine) as connection:
-        rows = connection.execute(query.order_by(flows.c.received_at.desc()).limit(MOST_SCORED)).all()
-    listed = list(zip(*rows, strict=True)) if rows else [()] * len(_NAMES)
-    started, received, fct, ideal, classes, met, retransmissions, scheme = listed
-    fct_us, began_s = _floats(fct), _floats(started)
-    lasted_s = fct_us / US_PER_S
-    finished_s = began_s + lasted_s
+        newest = query.add_columns(flows.c.retransmissions).order_by(flows.c.received_at.desc())
+        rows = connection.execute(newest.limit(MOST_SCORED)).all()
+    columns = FlowColumns.from_rows([tuple(row)[:-1] for row in rows])
+    lasted_s = columns.fct_us / US_PER_S
+    started_s = np.asarray([row.started_at for row in rows], np.float64)
     return ScoredFlows(
-        began_s=np.where(np.isnan(fct_us), began_s, finished_s - dilation * lasted_s),
-        ended_s=np.where(np.isnan(fct_us), _floats(received), finished_s),
-        fct_us=fct_us,
-        slowdown=fct_us / _floats(ideal),
-        size_class=np.asarray([SIZE_CLASSES.index(name) for name in classes], np.uint8),
-        has_deadline=np.asarray([value is not None for value in met], bool),
-        missed=np.asarray([value is False or value == 0 for value in met], bool),
-        retransmissions=_floats(retransmissions),
-        scheme=np.asarray(scheme, np.str_),
+        began_s=np.where(np.isnan(lasted_s), started_s, columns.at - dilation * lasted_s),
+        ended_s=columns.at,
+        fct_us=columns.fct_us,
+        slowdown=columns.slowdown,
+        size_class=columns.size_class,
+        has_deadline=columns.has_deadline,
+        missed=columns.missed,
+        retransmissions=np.asarray([row.retransmissions for row in rows], np.float64),
+        scheme=np.full(len(rows), period.scheme),
     )
-
-
-def _floats(values: Sequence[float | None]) -> NDArray[np.float64]:
-    return np.asarray(values, np.float64)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
-from sqlalchemy import Connection, Engine, Select, func, select
+from sqlalchemy import Connection, Engine, func, select
 from sqlalchemy.exc import DBAPIError
 
 from sluice.policy.schema.entries import entries
@@ -209,13 +209,14 @@ def newest_flows(engine: Engine, received_after: float, source: str, limit: int)
 
 def recent_flows(engine: Engine, since: float, limit: int) -> list[FlowRecord]:
     """Return the records of scheduled flows received after `since`, newest first."""
-    return _flow_records(engine, newest_after(select(*_COLUMNS), since, SCHEDULED).limit(limit))
+    query = newest_after(select(*_COLUMNS), since, SCHEDULED).limit(limit)
+    with reading(engine) as connection:
+        return [FlowRecord(**row._mapping) for row in connection.execute(query)]
 
 
 def all_flows(engine: Engine, source: str = SCHEDULED, after: int = 0) -> list[FlowRecord]:
     """Return every record after that sequence number, in the order of reception."""
-    query = select(*_COLUMNS).where(flows.c.source == source, flows.c.sequence > after)
-    return _flow_records(engine, query.order_by(flows.c.sequence))
+    return [record for _, page in numbered_pages(engine, source, after) for record in page]
 
 
 def numbered_pages(
@@ -242,8 +243,3 @@ def count_flows(engine: Engine, source: str = SCHEDULED, after: int = 0) -> int:
 def last_sequence(engine: Engine) -> int:
     """Return the sequence number of the newest record; 0 before the first."""
     return scalar(engine, select(func.max(flows.c.sequence))) or 0
-
-
-def _flow_records(engine: Engine, query: Select[Any]) -> list[FlowRecord]:
-    with reading(engine) as connection:
-        return [FlowRecord(**row._mapping) for row in connection.execute(query)]

@@ -183,7 +183,7 @@ def add_port_samples(engine: Engine, samples: Iterable[PortSample]) -> None:
             put_row(connection, schema.signs, {"name": CONTROLLER, "seen_s": seen_s})
 
 
-def add_event(engine: Engine, kind: str, **document: Any) -> None:
+def add_event(engine: Engine, kind: str, /, **document: Any) -> None:
     """Store an event for operators ("switch-connected", "policy-applied", …)."""
     with engine.begin() as connection:
         one_after_another(connection, events.name)

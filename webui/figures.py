@@ -125,8 +125,7 @@ def _by_class(values: NDArray[np.float64], size_class: NDArray[np.uint8]) -> dic
 
 def fct_by_scheme(flows: FlowColumns) -> dict[str, dict[str, Statistics]]:
     """Return `fct_by_class` for each scheme that the flows ran under."""
-    present = (flows.schemes[place] for place in np.unique(flows.scheme))
-    return {name: fct_by_class(flows.of_scheme(name)) for name in sorted(present)}
+    return {name: fct_by_class(its_flows) for name, its_flows in flows.by_scheme().items()}
 
 
 def fct_series(flows: FlowColumns, since: float, until: float, bin_s: float) -> dict[str, Any]:

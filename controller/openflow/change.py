@@ -39,26 +39,22 @@ from sluice.controller.tables import METER_SPACE, Table, cookie
 # ── Meters ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-ADD, MODIFY, DELETE = 0, 1, 2
-"""Commands of a meter mod."""
-_MOD = struct.Struct("!HHI")
 _CONFIG = struct.Struct("!HHI")
 _BAND = struct.Struct("!HHII4x")
 _FEATURES = struct.Struct("!IIIBBxx")
-_KBPS, _BURST, _STATS = 1, 4, 8
-_FLAGS = _KBPS | _BURST | _STATS
-_DROP = 1
+_FLAGS = ofp.OFPMF_KBPS | ofp.OFPMF_BURST | ofp.OFPMF_STATS
+_DROP = ofp.OFPMBT_DROP
 
 
-def meter_mod(command: int, meter: MeterRule, xid: int = 0) -> bytes:
+def meter_mod(command: int, meter: MeterRule, xid: int) -> bytes:
     """Return the message that adds or modifies a meter."""
-    band = _BAND.pack(_DROP, _BAND.size, meter.rate_kbps, meter.burst_kbits)
-    return message(MessageType.METER_MOD, _MOD.pack(command, _FLAGS, meter.meter) + band, xid)
+    band = parser.OFPMeterBandDrop(meter.rate_kbps, meter.burst_kbits)
+    return serialised(parser.OFPMeterMod(CODEC, command, _FLAGS, meter.meter, [band]), xid)
 
 
-def meter_delete(number: int, xid: int = 0) -> bytes:
+def meter_delete(number: int, xid: int) -> bytes:
     """Return the message that deletes a meter. A switch ignores it if it has no such meter."""
-    return message(MessageType.METER_MOD, _MOD.pack(DELETE, 0, number), xid)
+    return serialised(parser.OFPMeterMod(CODEC, ofp.OFPMC_DELETE, 0, number, []), xid)
 
 
 def read_meters(body: bytes, first_table: int = 0) -> tuple[MeterRule, ...]:
@@ -226,8 +222,8 @@ def change_requests(
     commits the others. So each must not be sent before the one before has ended without an error.
     A step without messages is left out. Without changes there is one request: a barrier.
     """
-    begun = [partial(meter_mod, ADD, meter) for meter in changes.add.meters]
-    begun += [partial(meter_mod, MODIFY, meter) for meter in changes.modify.meters]
+    begun = [partial(meter_mod, ofp.OFPMC_ADD, meter) for meter in changes.add.meters]
+    begun += [partial(meter_mod, ofp.OFPMC_MODIFY, meter) for meter in changes.modify.meters]
     ended = [partial(meter_delete, meter.meter) for meter in changes.delete.meters]
     steps = _meter_step(xids, begun)
     if changes.bundled or not (begun or ended):

@@ -14,7 +14,7 @@ from sluice.controller.policing.hosts import HostPolicing, Verdict
 from sluice.controller.policing.rules import EdgePorts, PortTreatments, policing_rules, treatment_changes
 from sluice.controller.reporting import Reporter
 from sluice.controller.rules import SwitchRules
-from sluice.controller.state import Desired, Periods, PollOverlay, RuleOverlay
+from sluice.controller.state import Desired, Periods, Poll, RuleOverlay
 from sluice.controller.tables import Table
 from sluice.policy.network.graph import Topology, ingress_groups
 from sluice.policy.policing.limits import Demoted, Treatment
@@ -22,9 +22,9 @@ from sluice.policy.policing.urgency import UrgencyReport
 from sluice.policy.schema.desired import Policy
 from sluice.store.totals import HOSTS_DEMOTED, Tally
 
-READ_ALL_TAGS = PollOverlay(Table.INGRESS)
-READ_LOW_TAGS = PollOverlay(Table.INGRESS, hosts.LOW_TAGS)
-READ_FLOWS = PollOverlay(Table.FLOWS)
+READ_ALL_TAGS = Poll(Table.INGRESS)
+READ_LOW_TAGS = Poll(Table.INGRESS, hosts.LOW_TAGS)
+READ_FLOWS = Poll(Table.FLOWS)
 
 
 class PolicingOverlay(RuleOverlay):
@@ -84,7 +84,7 @@ class PolicingOverlay(RuleOverlay):
 
     # ── Counters ────────────────────────────────────────────────────────────────────────────────
 
-    def next_poll(self, now_ns: int) -> PollOverlay | None:
+    def next_poll(self, now_ns: int) -> Poll | None:
         if not self.hosts.polices:
             return None
         if self._in_force.treatments and self._periods.take(Table.FLOWS, now_ns):
@@ -94,7 +94,7 @@ class PolicingOverlay(RuleOverlay):
             return READ_ALL_TAGS if self._ingress_polls % hosts.ALL_TAGS_EVERY == 0 else READ_LOW_TAGS
         return None
 
-    def observe(self, now_ns: int, poll: PollOverlay, statistics: bytes) -> int:
+    def observe(self, now_ns: int, poll: Poll, statistics: bytes) -> int:
         if poll == READ_FLOWS:
             flows, entries = counters.learned_flows(statistics)
             self.hosts.observe_flows(now_ns, flows)

@@ -35,7 +35,8 @@ class Authority:
         return Pair(self._folder / f"{name}.key", self._folder / f"{name}.crt")
 
     def _new(self, pair: Pair) -> tuple[object, ...]:
-        return "-newkey", "rsa:2048", "-nodes", "-keyout", pair.key, "-subj", f"/CN={pair.key.stem}"
+        key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", pair.key)
+        return *key, "-subj", f"/CN={pair.key.stem}"
 
     def _openssl(self, *argv: object) -> None:
         run(["openssl", *map(str, argv)])

@@ -14,7 +14,7 @@ from sluice.runtime.wait import wait_until
 from sluice.store.engine import open_store
 from tests.web.conftest import PATIENCE_S, Server
 
-WORKERS = 3
+WORKERS = 2
 
 
 @pytest.fixture

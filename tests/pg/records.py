@@ -3,21 +3,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import Engine, text
 
 from sluice.policy.wire.records import FlowRecord
 from sluice.store.flows import all_flows
-from tests.unit.webui.records import record
+from tests.unit.webui import records
 
 
 def flow(identity: object, **changes: Any) -> FlowRecord:
-    return FlowRecord.from_document(record(str(identity), **{"started_at": 1e9, **changes}))
+    return records.flow(str(identity), **{"started_at": 1e9, **changes})
 
 
 def batch(count: int, first: int = 0) -> list[FlowRecord]:
-    return [flow(number) for number in range(first, first + count)]
+    one = flow(first)
+    return [replace(one, id=str(number)) for number in range(first, first + count)]
 
 
 def kept(engine: Engine) -> list[int]:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from sqlalchemy import Engine, text
+from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import DBAPIError, OperationalError
 
 from sluice.runtime.process import die_with_parent
@@ -37,17 +37,16 @@ with lease.fenced(store, "task", lease.take(leases, "task", "a", None).generatio
     print("holds the lock", flush=True)
     threading.Event().wait()
 """
-_BEGIN = """
+_COPY = """
 import sys, threading
 from sluice.store import connections
-connections.IDLE_TRANSACTION_S = int(sys.argv[2])
+connections.IDLE_TRANSACTION_S = 1
 from sluice.store.engine import engine_of
 from sluice.store.connections import one_after_another
 with engine_of(sys.argv[1]).begin() as connection:
     one_after_another(connection, "flows")
-    if sys.argv[3] == "copy":
-        copying = connection.connection.driver_connection.cursor().copy("COPY flows (id) FROM STDIN")
-        copying.__enter__()
+    copying = connection.connection.driver_connection.cursor().copy("COPY flows (id) FROM STDIN")
+    copying.__enter__()
     print("holds the lock", flush=True)
     threading.Event().wait()
 """
@@ -75,13 +74,6 @@ def holders(engine: Engine) -> int:
         )
 
 
-def test_a_transaction_of_a_stopped_process_ends_after_the_limit(engine: Engine, database: str) -> None:
-    with stopped(_BEGIN, database, str(SOON_S), "idle"):
-        assert holders(engine) == 1
-        wait_until(lambda: not holders(engine), "the server has ended it", timeout_s=PATIENCE_S)
-        assert add_flows(engine, batch(1)) == 1
-
-
 def test_a_controller_that_is_stopped_amid_a_transaction_can_be_replaced_in_time(database: str) -> None:
     engine = open_for_leases(database)
 
@@ -97,37 +89,32 @@ def test_a_controller_that_is_stopped_amid_a_transaction_can_be_replaced_in_time
     engine.dispose()
 
 
-@pytest.mark.parametrize("fsync", [False, True])
-def test_every_connection_has_the_limit(database: str, fsync: bool) -> None:
-    limits = {
-        open_store(database, fsync=fsync): f"{connections.IDLE_TRANSACTION_S}s",
-        open_for_leases(database): f"{connections.HOLDER_IDLE_S * 1000:.0f}ms",
-    }
-    for engine, limit in limits.items():
+def test_every_connection_has_the_limits_and_settings_in_the_url_stay(database: str) -> None:
+    """A connection also ends soon after the network has lost it."""
+    given = open_store(f"{database}&connect_timeout=77&options=-c%20statement_timeout%3D77s")
+    store, leases = open_store(database, fsync=True), open_for_leases(database)
+    idle, lost_ms = f"{connections.IDLE_TRANSACTION_S}s", connections.TCP["tcp_user_timeout"]
+    for engine, limit, lost, connect in (
+        (store, idle, lost_ms, connections.TCP["connect_timeout"]),
+        (given, idle, lost_ms, 77),
+        (leases, f"{connections.HOLDER_IDLE_S * 1000:.0f}ms", 1000, 1),
+    ):
         with engine.connect() as connection:
-            found = connection.execute(text("SHOW idle_in_transaction_session_timeout")).scalar_one()
-            assert found == limit
-        engine.dispose()
-
-
-def test_every_connection_ends_soon_after_the_network_has_lost_it(database: str) -> None:
-    engine, given = open_store(database), open_store(f"{database}&connect_timeout=77")
-    for each, connect_timeout in ((engine, connections.TCP["connect_timeout"]), (given, 77)):
-        with each.connect() as connection:
+            assert shown(connection, "idle_in_transaction_session_timeout") == limit
             driver = connection.connection.driver_connection
             assert driver is not None
             parameters = driver.info.get_parameters()
-            assert parameters["tcp_user_timeout"] == str(connections.TCP["tcp_user_timeout"])
-            assert parameters["connect_timeout"] == str(connect_timeout)
-        each.dispose()
+            assert parameters["tcp_user_timeout"] == str(lost)
+            assert parameters["connect_timeout"] == str(connect)
+    with given.connect() as connection:
+        settings = [shown(connection, name) for name in ("statement_timeout", "synchronous_commit")]
+        assert settings == ["77s", "off"]
+    for engine in (store, given, leases):
+        engine.dispose()
 
 
-def test_settings_in_the_url_stay(database: str) -> None:
-    engine = open_store(f"{database}&options=-c%20statement_timeout%3D77s")
-    with engine.connect() as connection:
-        assert connection.execute(text("SHOW statement_timeout")).scalar_one() == "77s"
-        assert connection.execute(text("SHOW synchronous_commit")).scalar_one() == "off"
-    engine.dispose()
+def shown(connection: Connection, setting: str) -> str:
+    return str(connection.execute(text(f"SHOW {setting}")).scalar_one())
 
 
 def test_a_process_that_wakes_up_after_the_limit_gets_an_error_and_a_new_connection(
@@ -139,20 +126,22 @@ def test_a_process_that_wakes_up_after_the_limit_gets_an_error_and_a_new_connect
     def sleep() -> None:
         with sleeper.begin() as connection:
             one_after_another(connection, "flows")
+            assert holders(engine) == 1
             wait_until(lambda: not holders(engine), "the server has ended it", timeout_s=PATIENCE_S)
+            assert add_flows(engine, batch(1)) == 1
             connection.execute(text("SELECT 1"))
 
     with pytest.raises(DBAPIError) as caught:
         sleep()
     assert is_outage(caught.value)
-    assert add_flows(sleeper, batch(1)) == 1
+    assert add_flows(sleeper, batch(1, first=1)) == 1
     sleeper.dispose()
 
 
 def test_a_copy_of_a_stopped_process_is_ended(
     engine: Engine, monkeypatch: pytest.MonkeyPatch, database: str
 ) -> None:
-    with stopped(_BEGIN, database, str(SOON_S), "copy"):
+    with stopped(_COPY, database):
         assert end_stuck_copies(engine) == 0  # it may still go on
         monkeypatch.setattr(connections, "IDLE_TRANSACTION_S", SOON_S)
         wait_until(lambda: end_stuck_copies(engine) == 1, "the copy is old enough", timeout_s=PATIENCE_S)

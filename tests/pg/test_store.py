@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 from sqlalchemy import Engine
@@ -21,17 +22,18 @@ from sluice.store.flow_queries import flow_columns_after
 from sluice.store.flows import add_flows, all_flows, count_flows
 from sluice.store.observed import add_event, events_after
 from sluice.store.totals import FLOWS, all_totals
-from tests.unit.webui.records import record
+from tests.pg.records import flow
 
 pytestmark = pytest.mark.pg
 
 PATIENCE_S = 300.0
 EVENTS = 100
 WRITERS, BATCHES, BATCH = 6, 25, 10
+ONE = flow("one")
 
 
 def batch_of(writer: int, number: int) -> list[FlowRecord]:
-    return [FlowRecord.from_document(record(f"{writer}.{number}.{i}")) for i in range(BATCH)]
+    return [replace(ONE, id=f"{writer}.{number}.{i}") for i in range(BATCH)]
 
 
 EVERYTHING = {f"{w}.{b}.{i}" for w in range(WRITERS) for b in range(BATCHES) for i in range(BATCH)}
@@ -76,13 +78,12 @@ def test_events_of_writers_side_by_side_are_all_seen(engine: Engine) -> None:
     with ThreadPoolExecutor(WRITERS) as pool:
         writes = [pool.submit(add_event, engine, "tick", number=number) for number in range(EVENTS)]
         seen: list[int] = []
-        last = 0
-        while len(seen) < EVENTS and not (all(w.done() for w in writes) and last == -1):
+        last, done = 0, False
+        while not done:
+            done = all(write.done() for write in writes)
             rows = events_after(engine, last)
             seen += [row["document"]["number"] for row in rows]
             last = rows[-1]["id"] if rows else last
-            if all(w.done() for w in writes) and not events_after(engine, last):
-                break
     assert sorted(seen) == list(range(EVENTS))
 
 

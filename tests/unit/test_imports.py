@@ -105,7 +105,7 @@ def test_imports__every_file_imports_and_starts_only_what_it_may() -> None:
 
 
 SERVICES = (
-    "sluice.controller.launcher",
+    "sluice.controller.app",
     "sluice.webui.server",
     "sluice.hostagent.agent",
     "sluice.hostagent.port.agent",

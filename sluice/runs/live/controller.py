@@ -113,9 +113,9 @@ class SimulatedController:
                 dpid = self._dpids[state.name]
                 if self._reporter.recorded_version(dpid) != state.version:
                     self._reporter.switch(dpid, state.name, connected=True, version=state.version)
-            case states.PollCarried():
+            case states.CARRIED:
                 state.observe_carried(self._counts(state, self._at(now_ns).carried))
-            case states.PollCompleted():
+            case states.COMPLETED:
                 state.observe_completed(now_ns, self._counts(state, self._at(now_ns).completed))
 
     def _at(self, now_ns: int) -> _Counted:

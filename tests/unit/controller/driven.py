@@ -13,8 +13,9 @@ from sluice.controller import state
 from sluice.controller.changes import Changes, Remap
 from sluice.controller.openflow.counters import CounterReply, FlowCounts, Ints
 from sluice.controller.pipeline import switch_rules
+from sluice.controller.policing import overlay
 from sluice.controller.policing.hosts import Verdict
-from sluice.controller.policing.overlay import READ_ALL_TAGS, READ_FLOWS, PolicingOverlay
+from sluice.controller.policing.overlay import PolicingOverlay
 from sluice.controller.port_settings import ThresholdsInForce
 from sluice.controller.rules import SwitchRules
 from sluice.controller.state import Change, Desired, Operation, SwitchState
@@ -98,15 +99,17 @@ class DrivenSwitch:
                 self.news += self.state.applied()
                 mapped = everything_is_mapped(self.switch, self.desired.topology)
                 self.mapped_at_all_times &= mapped
-            case state.PollCarried():
+            case state.CARRIED:
                 self.state.observe_carried(self.carried_counts())
-            case state.PollCompleted():
+            case state.COMPLETED:
                 self.state.observe_completed(self.now_ns, self.completed_counts())
-            case state.PollOverlay() if operation == READ_FLOWS:
+            case overlay.READ_FLOWS:
                 self.policing.hosts.observe_flows(self.now_ns, self.learned)
-            case state.PollOverlay():
+            case state.Poll(Table.INGRESS):
                 counts = port_counts(self.ingress.copy())
-                self.policing.observe_ingress(self.now_ns, counts, all_tags=operation == READ_ALL_TAGS)
+                self.policing.observe_ingress(
+                    self.now_ns, counts, all_tags=operation == overlay.READ_ALL_TAGS
+                )
 
     def take_verdicts(self) -> list[Verdict]:
         """Return the verdicts about hosts since the last call."""

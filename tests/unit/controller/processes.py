@@ -17,7 +17,7 @@ from sluice.policy.network.graph import Topology
 from sluice.policy.schema.desired import Policy
 from sluice.runtime.process import spawn, stop
 from sluice.runtime.wait import wait_until
-from sluice.store import desired, observed
+from sluice.store import desired, observed, schema
 from sluice.store.engine import open_store
 from tests.fakes.openflow import BUNDLE_ADD
 from tests.fakes.peer import Peer, leaves_requests_alone
@@ -32,19 +32,14 @@ class Process:
     def __init__(
         self,
         folder: Path,
-        topology: Topology | None,
         start: Sequence[str] = ("-m", "sluice", "controller"),
         arguments: Iterable[str] = (),
-        log: str = "log",
-        store_url: str | None = None,
     ) -> None:
-        """Without a topology, the store stays as it is. `log`: name of the file. `store_url`: of another store."""
-        self.folder, self._log = folder, folder / log
-        store_url = store_url or f"sqlite:///{folder}/store.db"
+        """Its store has a network of one switch."""
+        self._log, store_url = folder / "log", f"sqlite:///{folder}/store.db"
         self.engine = open_store(store_url)
-        if topology is not None:
-            desired.put_topology(self.engine, topology)
-            self.put_policy({"scheme": "pias"})
+        desired.put_topology(self.engine, single())
+        self.put_policy({"scheme": "pias"})
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.port: int = free.getsockname()[1]
         argv = [sys.executable, *start, "--store", store_url]
@@ -60,6 +55,14 @@ class Process:
     def threads(self) -> int:
         return len(list(Path(f"/proc/{self.process.pid}/task").iterdir()))
 
+    def put_topology(self, topology: Topology) -> None:
+        """Store a network, and wait until the controller knows its switches."""
+        desired.put_topology(self.engine, topology)
+        dpids = {switch.dpid for switch in topology.switches}
+        wait_until(
+            lambda: dpids <= {row["dpid"] for row in observed.all_switches(self.engine)}, "it is known"
+        )
+
     def put_policy(self, document: Mapping[str, Any]) -> int:
         return desired.put_policy(self.engine, Policy.from_document(document), "test")
 
@@ -71,6 +74,22 @@ class Process:
         (event,) = observed.events_of(self.engine, kind, 0)
         found: Mapping[str, Any] = event["document"]
         return found
+
+    def begin_again(self) -> None:
+        """Wait until all switches are disconnected, and forget what has happened."""
+
+        def connected() -> int:
+            assert self.process.poll() is None, "the controller has ended"
+            kinds = self.events()
+            return kinds.count("switch-connected") - kinds.count("switch-disconnected")
+
+        wait_until(lambda: not connected(), "all switches are disconnected")
+        with self.engine.begin() as connection:
+            connection.execute(schema.events.delete())
+
+    def switch(self, dpid: int) -> Mapping[str, Any]:
+        """Return the row of a switch."""
+        return next(row for row in observed.all_switches(self.engine) if row["dpid"] == dpid)
 
     def applied(self) -> bool:
         """Whether all switches implement the newest policy."""
@@ -86,15 +105,10 @@ class Process:
 
 @contextmanager
 def controller_process(
-    folder: Path,
-    topology: Topology | None = None,
-    *,
-    empty: bool = False,
-    start: Sequence[str] = ("-m", "sluice", "controller"),
-    arguments: Iterable[str] = (),
+    folder: Path, start: Sequence[str] = ("-m", "sluice", "controller"), arguments: Iterable[str] = ()
 ) -> Iterator[Process]:
-    """Run a controller for one switch unless another topology is given, or with an empty store."""
-    process = Process(folder, None if empty else topology or single(), start, arguments)
+    """Run a controller."""
+    process = Process(folder, start, arguments)
     try:
         yield process
     finally:
@@ -145,16 +159,27 @@ class Live:
 
 
 class Starter:
-    """Starts peers that end with the test."""
+    """Starts peers of a controller that end with the test."""
 
-    def __init__(self) -> None:
-        self.started: list[Live] = []
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self._live: list[Live] = []
+        self._driven: list[Peer] = []
 
-    def __call__(
-        self, port: int, dpid: int, answer: Answer = leaves_requests_alone, returns: bool = False
-    ) -> Live:
-        self.started.append(Live(port, dpid, answer, returns))
-        return self.started[-1]
+    def live(self, dpid: int, answer: Answer = leaves_requests_alone, returns: bool = False) -> Live:
+        self._live.append(Live(self._port, dpid, answer, returns))
+        return self._live[-1]
+
+    def driven(self, dpid: int) -> Peer:
+        """Start a peer that answers only while the test runs it."""
+        self._driven.append(Peer(self._port, dpid))
+        return self._driven[-1]
+
+    def stop(self) -> None:
+        for live in self._live:
+            live.stop()
+        for driven in self._driven:
+            driven.close()
 
 
 # ── What a peer has received ───────────────────────────────────────────────────────────────────

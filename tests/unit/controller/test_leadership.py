@@ -9,16 +9,8 @@ import pytest
 from sqlalchemy import Engine, update
 from sqlalchemy.exc import OperationalError
 
-from sluice.controller.leadership import (
-    FRESH_NS,
-    LEASE_S,
-    NAME,
-    RECONNECT_S,
-    RETAKE_S,
-    Candidacy,
-    Leadership,
-    LeaseStatus,
-)
+from sluice.controller import leadership as lead
+from sluice.controller.leadership import LEASE_S, NAME, RECONNECT_S, Candidacy, Leadership, LeaseStatus
 from sluice.runtime.wait import wait_until
 from sluice.store import lease
 from sluice.store.lease import Lease
@@ -97,7 +89,7 @@ def test_a_disputed_holder_takes_a_new_generation_if_the_lease_is_its_own_but_no
         only.step(engine, i * 1.0)
         generations.append(only.generation)
     assert generations == sorted(generations)
-    assert 2 <= len(set(generations)) <= 20 / RETAKE_S + 1
+    assert 2 <= len(set(generations)) <= 20 / lead.RETAKE_S + 1
     assert only.leads
 
 
@@ -113,9 +105,9 @@ def test_a_disputed_holder_follows_if_another_one_has_the_lease(engine: Engine) 
 
 def test_lease_status__is_fresh_for_less_than_the_lease_lasts() -> None:
     status = LeaseStatus(True, 1, 0)
-    assert status.is_fresh(FRESH_NS - 1)
-    assert not status.is_fresh(FRESH_NS)
-    assert FRESH_NS < LEASE_S * 1e9
+    assert status.is_fresh(lead.FRESH_NS - 1)
+    assert not status.is_fresh(lead.FRESH_NS)
+    assert lead.FRESH_NS < LEASE_S * 1e9
 
 
 def test_a_leader_goes_on_while_the_store_is_away_and_a_follower_does_not_begin(

@@ -10,20 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sluice.controller import tables
+from sluice.controller import rules, tables
 from sluice.controller.changes import diff, remap
 from sluice.controller.pipeline import map_rule, switch_rules
-from sluice.controller.rules import (
-    FlowRule,
-    Foreign,
-    GroupKind,
-    GroupRule,
-    LearnHost,
-    MeterRule,
-    Source,
-    SwitchRules,
-)
-from sluice.controller.tables import CONTROLLER, COOKIE_TABLE_MASK, LOCAL, NORMAL, PIPELINE, Table, cookie
+from sluice.controller.rules import FlowRule, MeterRule, SwitchRules
+from sluice.controller.tables import Table, cookie
 from sluice.policy import tags
 from sluice.policy.network.description import OWN_PORT
 from sluice.policy.network.graph import TRUNKS, Port, Topology, Unknown
@@ -199,12 +190,15 @@ def test_ingress_counts_by_edge_port_and_tag() -> None:
 
 
 def test_cookies_are_unique_and_identify_what_is_counted() -> None:
-    rules = rules_of(leaf_spine(), "s1").flows
-    counting = [rule for rule in rules if tables.cookie_code(rule.cookie) != tables.NO_CODE]
+    counting = [
+        rule
+        for rule in rules_of(leaf_spine(), "s1").flows
+        if tables.cookie_code(rule.cookie) != tables.NO_CODE
+    ]
     assert len({rule.cookie for rule in counting}) == len(counting) > 500
     for rule in counting:
         assert tables.cookie_table(rule.cookie) == rule.table
-        assert rule.cookie & COOKIE_TABLE_MASK == cookie(rule.table, 0, 0)
+        assert rule.cookie & tables.COOKIE_TABLE_MASK == cookie(rule.table, 0, 0)
         if rule.table in (Table.ENDS, Table.MAP):
             match = dict(rule.match)["metadata"]
             assert isinstance(match, tuple)
@@ -216,7 +210,7 @@ def test_cookies_are_unique_and_identify_what_is_counted() -> None:
 
 
 def test_a_rule_matches_only_fields_of_its_table() -> None:
-    said = {spec.table: set(spec.match) for spec in PIPELINE}
+    said = {spec.table: set(spec.match) for spec in tables.PIPELINE}
     for rule in (*rules_of(leaf_spine(), "s1").flows, *rules_of(existing(), "s1").flows):
         assert {name for name, _ in rule.match} <= said[Table(rule.table)]
 
@@ -251,7 +245,7 @@ def test_an_unknown_destination_reaches_everyone_once_where_links_form_a_loop() 
 
 def test_an_unknown_destination_follows_the_switch_s_own_forwarding() -> None:
     switch = FakeSwitch(rules_of(existing(Unknown.NORMAL), "s1"))
-    assert [sent.port for sent in switch.send(Packet(1, STRANGER))] == [NORMAL]
+    assert [sent.port for sent in switch.send(Packet(1, STRANGER))] == [tables.NORMAL]
 
 
 def test_tags_from_an_uplink_mean_nothing() -> None:
@@ -263,14 +257,14 @@ def test_tags_from_an_uplink_mean_nothing() -> None:
 
 
 def test_every_edge_port_learns_its_senders() -> None:
-    rules = [rule for rule in rules_of(existing(), "s1").flows if rule.table == Table.EDGE]
-    learned = {action for rule in rules for action in rule.actions if isinstance(action, LearnHost)}
-    assert learned == {LearnHost(port, source) for port in (1, 2, 9) for source in Source}
+    edge = [rule for rule in rules_of(existing(), "s1").flows if rule.table == Table.EDGE]
+    learned = {action for rule in edge for action in rule.actions if isinstance(action, rules.LearnHost)}
+    assert learned == {rules.LearnHost(port, source) for port in (1, 2, 9) for source in rules.Source}
 
 
 def test_lldp_goes_to_the_controller_and_nowhere_else() -> None:
     switch = FakeSwitch(rules_of(existing(), "s1"))
-    assert [sent.port for sent in switch.send(Packet(1, "01:80:c2:00:00:0e", 0x88CC))] == [CONTROLLER]
+    assert [sent.port for sent in switch.send(Packet(1, "01:80:c2:00:00:0e", 0x88CC))] == [tables.CONTROLLER]
 
 
 def test_the_kernel_datapath_needs_no_priority_tag_and_treats_frames_of_vlans_as_any_other() -> None:
@@ -308,8 +302,8 @@ def test_the_switch_s_own_port_has_its_openflow_number_in_rules() -> None:
     host = replace(network.hosts[0], name="br0", mac=STRANGER, port=own.id)
     network = replace(network, ports=(*network.ports, own), hosts=(*network.hosts, host))
     switch = FakeSwitch(rules_of(network, "s1"))
-    assert [sent.port for sent in switch.send(Packet(1, STRANGER))] == [LOCAL]
-    assert [sent.port for sent in switch.send(Packet(LOCAL, mac(network, "h1")))] == [1]
+    assert [sent.port for sent in switch.send(Packet(1, STRANGER))] == [tables.LOCAL]
+    assert [sent.port for sent in switch.send(Packet(tables.LOCAL, mac(network, "h1")))] == [1]
 
 
 def test_diff__thresholds_modify_only_the_tags_between_them_and_keep_the_counters() -> None:
@@ -324,8 +318,8 @@ def test_diff__thresholds_modify_only_the_tags_between_them_and_keep_the_counter
 
 
 _STRANGERS = [
-    FlowRule(0, 65535, (("in_port", 1),), (Foreign("NORMAL"),)),
-    FlowRule(Table.MAP, 10, (("metadata", (7 << 16 | 2, 0xFFFFFF)),), (Foreign("?"),), cookie=3),
+    FlowRule(0, 65535, (("in_port", 1),), (rules.Foreign("NORMAL"),)),
+    FlowRule(Table.MAP, 10, (("metadata", (7 << 16 | 2, 0xFFFFFF)),), (rules.Foreign("?"),), cookie=3),
     FlowRule(9, 1, ()),
 ]
 
@@ -343,7 +337,7 @@ def test_diff__leads_from_any_table_to_the_wanted_one(data: st.DataObject) -> No
     groups = data.draw(st.sampled_from([old.groups, rules_of(leaf_spine(spines=3), "s1").groups]))
     held = FakeSwitch(
         SwitchRules(
-            (*groups, GroupRule(77, GroupKind.ALL, ())),
+            (*groups, rules.GroupRule(77, rules.GroupKind.ALL, ())),
             tuple(rule for i, rule in enumerate(old.flows) if i not in drop),
         )
     )

@@ -11,7 +11,7 @@ from sluice.controller.openflow.frames import MessageType, StatsType
 from sluice.controller.policing.hosts import _Proof
 from sluice.controller.policing.overlay import READ_FLOWS
 from sluice.controller.session import OPERATION_LIMIT_NS, Session
-from sluice.controller.state import MS, RETRY_NS, Change, Desired, Operation, PollCompleted, PollQueues
+from sluice.controller.state import COMPLETED, MS, RETRY_NS, Change, Desired, Operation, PollQueues
 from sluice.controller.tables import Table, cookie
 from sluice.policy.policing.limits import Breach
 from sluice.policy.schema.desired import Policy
@@ -289,7 +289,7 @@ def poll_until(resting: PlayedSession, wanted: Operation, now_ns: int) -> int:
 
 
 def test_the_loop_ends_with_the_counters_if_no_rule_follows(resting: PlayedSession, tally: Tally) -> None:
-    requested_ns = poll_until(resting, PollCompleted(), 0)
+    requested_ns = poll_until(resting, COMPLETED, 0)
     taken(tally)
     resting.answer_poll(COUNTERS, requested_ns + 7 * MS)
     found = taken(tally)
@@ -299,7 +299,7 @@ def test_the_loop_ends_with_the_counters_if_no_rule_follows(resting: PlayedSessi
 
 
 def test_the_loop_ends_with_the_acknowledgement_if_rules_follow(resting: PlayedSession, tally: Tally) -> None:
-    requested_ns = poll_until(resting, PollCompleted(), 0)
+    requested_ns = poll_until(resting, COMPLETED, 0)
     taken(tally)
     other = Policy.from_document({"scheme": "mlfq-adaptive", "queues": 3})
     resting.state.want(Desired(single(), 4, other))

@@ -13,10 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sluice.controller.changes import Remap
-from sluice.controller.pipeline import edge_rules
 from sluice.controller.port_settings import PortSettings, ThresholdsInForce
 from sluice.controller.rules import Output, PushVlan, SwitchRules
-from sluice.controller.state import MS, RETRY_NS, Change, Desired, Periods, PollQueues, ReadRules, SwitchState
+from sluice.controller.state import MS, RETRY_NS, Change, Desired, Periods, ReadRules
 from sluice.controller.tables import NORMAL, Table
 from sluice.policy import tags
 from sluice.policy.network.graph import INGRESS_GROUPS, TRUNKS, Host
@@ -269,7 +268,7 @@ def test_another_host_changes_only_forwarding_rules() -> None:
     driven = DrivenSwitch(Desired(topology, 1, policy("pias")))
     driven.settle()
     visitor = Host("visitor", "02:00:00:00:00:99", "", "", port="s1:2")
-    driven.state.reroute(replace(topology, hosts=(*topology.hosts, visitor)))
+    driven.state.want(Desired(replace(topology, hosts=(*topology.hosts, visitor)), 1, policy("pias")))
     driven.settle()
     change = as_changes(driven.changes[-1])
     assert [(rule.table, rule.match) for rule in change.add.flows] == [
@@ -355,24 +354,6 @@ def test_change__counts_from_the_next_time_on(
     next_ns = (grid_index(due_ns, after_ns, phase) + 1) * after_ns + int(phase * after_ns)
     assert not changed.is_due("poll", next_ns - 1)
     assert changed.take("poll", next_ns)
-
-
-def test_without_an_overlay_a_switch_has_the_rules_of_the_pipeline_and_only_the_polls_of_the_state() -> None:
-    state = SwitchState("s1", Desired(single(), 1, policy("pias")))
-    switch = FakeSwitch()
-    kinds = set()
-    for now_ms in range(0, 5_000, 10):
-        while (operation := state.next_operation(now_ms * MS)) is not None:
-            kinds.add(type(operation))
-            match operation:
-                case ReadRules():
-                    state.rules_read(switch.rules)
-                case Change(changes):
-                    switch.apply(as_changes(changes))
-                    state.applied()
-    assert kinds == {ReadRules, Change, PollQueues}
-    assert not switch.meters
-    assert [rule for rule in switch.flows.values() if rule.table == Table.EDGE] == list(edge_rules())
 
 
 # ── Settings of the ports ──────────────────────────────────────────────────────────────────────

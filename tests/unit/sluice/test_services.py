@@ -15,7 +15,7 @@ from types import ModuleType
 import pytest
 
 from sluice.cli import SERVICES, main, service
-from sluice.controller.launcher import Launcher
+from sluice.controller.app import Launcher
 from sluice.hostagent.service import interface_of_default_route
 from sluice.policy.errors import EnvironmentLacking, FieldError
 from sluice.policy.schema.entries import entries

@@ -13,7 +13,6 @@ from sluice.policy.schema.desired import Policy
 from sluice.store import access, desired, observed
 from sluice.store.access import Certificate, create_token, find_certificate, find_token, put_enrolment
 from sluice.store.desired import Author, policy_changes, put_policy
-from sluice.store.engine import open_store
 from sluice.store.observed import Sanction, all_sanctions, put_sanction
 from sluice.store.schema import enrolments
 from tests.kit.heartbeats import host_heartbeat
@@ -73,22 +72,6 @@ def test_the_log_is_bounded(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> 
     for scheme in ("tcp", "dctcp", "tcp"):
         put_policy(engine, Policy.from_document({"scheme": scheme}), ALICE)
     assert [(row.version, row.before) for row in policy_changes(engine)] == [(3, 2), (2, 1)]
-
-
-def test_a_store_of_an_earlier_version_gets_the_log_and_the_tokens(engine: Engine, store_url: str) -> None:
-    put_policy(engine, Policy.from_document({"scheme": "tcp"}), "api")
-    with engine.begin() as connection:
-        connection.execute(text("DROP TABLE audit"))
-        connection.execute(text("DROP TABLE tokens"))
-    engine.dispose()
-    opened = open_store(store_url)
-    assert find_token(opened, create_token(opened, "alice", "read", time.time() + 60)) is not None
-    assert policy_changes(opened) == []
-    put_policy(opened, Policy.from_document({"scheme": "dctcp"}), ALICE)
-    (row,) = policy_changes(opened)
-    assert (row.by, row.address, row.version, row.before) == ("alice", "192.0.2.7", 2, 1)
-    assert "scheme" in row.changed
-    opened.dispose()
 
 
 SECRET = "the-secret"

@@ -13,18 +13,21 @@ import pytest
 from sqlalchemy import Engine, delete
 from sqlalchemy.exc import SQLAlchemyError
 
-from sluice.policy.wire.records import BACKGROUND, SIZE_CLASSES, UNFINISHED, WATCHED, FlowRecord
+from sluice.policy.wire.records import BACKGROUND, SIZE_CLASSES, UNFINISHED, WATCHED
 from sluice.store import flow_queries, totals
 from sluice.store import flows as flow_store
-from sluice.store.flow_queries import OTHER_SCHEME, FlowPage, find_flows, flow_columns, flow_columns_after
+from sluice.store.flow_queries import (
+    OTHER_SCHEME,
+    SCHEME_NAMES,
+    FlowPage,
+    find_flows,
+    flow_columns,
+    flow_columns_after,
+)
 from sluice.store.flows import Added, Conflict, add_batch, add_flows, all_flows
 from sluice.store.schema import flows
 from sluice.store.totals import Tally, flush
-from tests.unit.webui.records import record
-
-
-def flow(identity: str, **changes: Any) -> FlowRecord:
-    return FlowRecord.from_document(record(identity, **changes))
+from tests.unit.webui.records import flow
 
 
 def test_add_flows__at_least_once_delivery_is_kept_exactly_once(engine: Engine) -> None:
@@ -122,7 +125,7 @@ def test_flow_columns__every_kind_of_record(engine: Engine) -> None:
     assert np.allclose(columns.at[[watched, medium, first]], before + 0.002, rtol=0, atol=1e-6)
     assert before <= columns.at[unfinished] <= time.time()
     assert [SIZE_CLASSES[place] for place in columns.size_class] == ["large", "large", "medium", "small"]
-    assert [columns.schemes[place] for place in columns.scheme] == [OTHER_SCHEME, "pias", "sluice", "pias"]
+    assert [SCHEME_NAMES[place] for place in columns.scheme] == [OTHER_SCHEME, "pias", "sluice", "pias"]
     assert columns.has_deadline.tolist() == [True, True, True, False]
     assert columns.missed.tolist() == [True, True, False, False]
     assert columns.watched.tolist() == [True, False, False, False]

@@ -2,19 +2,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from sqlalchemy import Engine, insert, select
 
 from sluice.policy.retention import Retention
-from sluice.policy.wire.records import FlowRecord
 from sluice.store import observed, schema
 from sluice.store.ages import mark
 from sluice.store.flows import add_flows, all_flows, last_sequence
 from sluice.store.observed import PortSample, ThresholdChange
 from sluice.store.retention import forget_some
-from tests.unit.webui.records import record
+from tests.unit.webui.records import flow
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("partitions_of_one_record")]
 
@@ -26,7 +26,7 @@ HOUR = Retention(flows_s=3600, samples_s=3600, events_s=3600, most_flows=None)
 def add_aged_flows(engine: Engine, ages_s: Iterable[float]) -> None:
     """Add records that the store had this many seconds before NOW, the oldest first."""
     for age_s in ages_s:
-        add_flows(engine, [FlowRecord.from_document(record(f"age-{age_s}"))])
+        add_flows(engine, [flow(f"age-{age_s}")])
         mark(engine, NOW - age_s, every_s=0)
 
 
@@ -76,7 +76,7 @@ def test_forget__too_many_flows_however_young(engine: Engine) -> None:
 
 def test_forget__rows_without_a_mark_stay(engine: Engine) -> None:
     """As in a store of an earlier version: no one knows how old its rows are."""
-    add_flows(engine, [FlowRecord.from_document(record(f"old-{number}")) for number in range(3)])
+    add_flows(engine, [flow(f"old-{number}") for number in range(3)])
     forget_all(engine, HOUR)
     assert len(all_flows(engine)) == 3
     for later_s in (3590, 3610):
@@ -85,7 +85,7 @@ def test_forget__rows_without_a_mark_stay(engine: Engine) -> None:
         assert len(all_flows(engine)) == (3 if later_s < 3600 else 1)
 
 
-@pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
 def test_marks__one_a_minute_and_none_that_no_one_needs(engine: Engine) -> None:
     for second in range(0, 4_000, 20):
         forget_some(engine, HOUR, NOW + second)
@@ -100,16 +100,15 @@ def test_forget__no_more_rows_at_once_than_asked(engine: Engine) -> None:
     assert [forget_some(engine, HOUR, NOW, rows=4) for _ in range(4)] == [4, 4, 2, 0]
 
 
-@pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
 def test_sqlite__the_file_does_not_grow_once_as_much_is_forgotten_as_comes(
     engine: Engine, tmp_path: Path
 ) -> None:
     """The file takes in 12 times what it keeps."""
-    keep, sizes = 400, []
+    keep, sizes, one = 400, [], flow("one", started_at=NOW)
     for day in range(12):
         for batch in range(4):
-            documents = [record(f"run/{day}-{batch}-{i}", started_at=NOW) for i in range(keep // 4)]
-            add_flows(engine, [FlowRecord.from_document(document) for document in documents])
+            add_flows(engine, [replace(one, id=f"run/{day}-{batch}-{i}") for i in range(keep // 4)])
             samples = [PortSample(NOW - 1, f"s1:{i}", (10**9,) * 8, (10**6,) * 8) for i in range(20)]
             observed.add_port_samples(engine, samples)
             forget_all(engine, Retention(None, None, None, most_flows=keep), rows=500)

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A valid flow record as a document. Tests change its fields."""
+"""A valid flow record, and its document. Tests change its fields."""
 
 import time
 from typing import Any
+
+from sluice.policy.wire.records import FlowRecord
 
 
 def record(identity: str, **changes: Any) -> dict[str, Any]:
@@ -24,3 +26,7 @@ def record(identity: str, **changes: Any) -> dict[str, Any]:
         "reason": "",
     }
     return {**document, **changes}
+
+
+def flow(identity: str, **changes: Any) -> FlowRecord:
+    return FlowRecord.from_document(record(identity, **changes))

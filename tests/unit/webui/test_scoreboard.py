@@ -93,7 +93,6 @@ def columns(rows: Sequence[Row]) -> FlowColumns:
         has_deadline=np.array([m is not None for m in met], dtype=bool),
         missed=np.array([m is False for m in met], dtype=bool),
         watched=np.zeros(len(at), dtype=bool),
-        schemes=("pias",),
     )
 
 
@@ -179,8 +178,7 @@ def add(engine: Engine, first: int, count: int, **changes: Any) -> None:
 
 def same(one: FlowColumns, other: FlowColumns) -> bool:
     def rows(columns: FlowColumns) -> list[tuple[Any, ...]]:
-        schemes = [columns.schemes[place] for place in columns.scheme]
-        arrays = (columns.at, columns.size_class, schemes, columns.has_deadline, columns.missed)
+        arrays = (columns.at, columns.size_class, columns.scheme, columns.has_deadline, columns.missed)
         return sorted(zip(*arrays, strict=True))
 
     return rows(one) == rows(other)

@@ -17,16 +17,10 @@ from os_ken.ofproto import ofproto_v1_3_parser as parser
 
 from sluice.controller.changes import Changes, Remap, diff
 from sluice.controller.openflow import change
+from sluice.controller.openflow import request as requests
 from sluice.controller.openflow.change import change_requests
 from sluice.controller.openflow.frames import VERSION, MessageType, ProtocolViolation, StatsType
 from sluice.controller.openflow.read import read_rules
-from sluice.controller.openflow.request import (
-    READING_METERS,
-    Role,
-    counters_request,
-    role_request,
-    rules_request,
-)
 from sluice.controller.pipeline import map_rule, switch_rules
 from sluice.controller.policing.rules import EdgePorts, PortTreatments, policing_rules
 from sluice.controller.rules import FlowRule, Foreign, GroupRule, MeterRule, Output, SwitchRules
@@ -47,17 +41,6 @@ def wanted(edge_bytes: int) -> SwitchRules:
     queue_of = mlfq_map([edge_bytes], queues=2, untagged_queue=1)
     maps = {port.number: queue_of for port in topology.ports_of["s1"]}
     return switch_rules(topology, "s1", maps)
-
-
-def test_change_requests__fill_a_bundle_and_then_commit_it_each_closed_by_a_barrier() -> None:
-    changes = diff(wanted(10_000), wanted(20_000))
-    fill, commit = change_requests(Xids(), changes, 9)
-    kinds = [(f.kind, struct.unpack_from("!I", f.data, 12)[0]) for f in frames(fill.data)[:-1]]
-    assert kinds == [(EXPERIMENTER, fakes.BUNDLE_CONTROL)] + [(EXPERIMENTER, fakes.BUNDLE_ADD)] * len(changes)
-    assert [frame.kind for frame in frames(commit.data)] == [EXPERIMENTER, BARRIER]
-    for request in (fill, commit):
-        assert frames(request.data)[-1].xid == request.last_xid
-        assert frames(request.data)[-1].kind == BARRIER
 
 
 def test_change_requests__describe_every_message_by_its_transaction_id() -> None:
@@ -176,15 +159,6 @@ def config(meter: MeterRule, kind: int = ofp.OFPMBT_DROP) -> bytes:
     return struct.pack("!HHI", 24, FLAGS, meter.meter) + band
 
 
-def test_meter_messages__are_what_os_ken_writes() -> None:
-    band = parser.OFPMeterBandDrop(METER.rate_kbps, METER.burst_kbits)
-    for command in (change.ADD, change.MODIFY):
-        expected = parser.OFPMeterMod(CODEC, command, FLAGS, METER.meter, [band])
-        assert change.meter_mod(command, METER, 7) == written(expected, 7)
-    deletion = parser.OFPMeterMod(CODEC, ofp.OFPMC_DELETE, 0, METER.meter, [])
-    assert change.meter_delete(METER.meter, 7) == written(deletion, 7)
-
-
 def test_read_meters__returns_what_was_written_and_knows_other_kinds_as_foreign() -> None:
     remark = config(METER, ofp.OFPMBT_DSCP_REMARK)
     assert change.read_meters(config(METER)) == (METER,)
@@ -299,7 +273,7 @@ def test_read_rules__leaves_out_what_the_switch_has_learned() -> None:
 
 
 def test_role_request__is_what_os_ken_writes() -> None:
-    request = role_request(Xids(), Role.SLAVE, 2**40 + 3)
+    request = requests.role_request(Xids(), requests.Role.SLAVE, 2**40 + 3)
     message = parser.OFPRoleRequest(CODEC, ofp.OFPCR_ROLE_SLAVE, 2**40 + 3)
     assert request.data == written(message, request.first_xid)
 
@@ -307,20 +281,20 @@ def test_role_request__is_what_os_ken_writes() -> None:
 def test_rules_request__has_one_transaction_id_for_each_message() -> None:
     xids = Xids()
     for turn in range(2):
-        request = rules_request(xids)
+        request = requests.rules_request(xids)
         sent = frames(request.data)
         assert [frame.xid for frame in sent] == [4 * turn + at for at in (1, 2, 3, 4)]
         assert [frame.kind for frame in sent] == [MessageType.MULTIPART_REQUEST] * 4
         kinds = (StatsType.GROUP_DESC, StatsType.METER_FEATURES, StatsType.METER_CONFIG, StatsType.FLOW)
         assert [frame.data[8:10] for frame in sent] == [struct.pack("!H", kind) for kind in kinds]
-        subjects = ["reading groups", READING_METERS, READING_METERS, "reading rules"]
+        subjects = ["reading groups", *[requests.READING_METERS] * 2, "reading rules"]
         assert [request.subject_of(frame.xid) for frame in sent] == subjects
         assert request.subject_of(sent[0].xid - 1) is request.subject_of(sent[-1].xid + 1) is None
 
 
 @pytest.mark.parametrize("tags_below", [16, None])
 def test_counters_request__selects_tags_by_the_cookie_mask(tags_below: int | None) -> None:
-    (frame,) = frames(counters_request(Xids(), Table.INGRESS, tags_below=tags_below).data)
+    (frame,) = frames(requests.counters_request(Xids(), Table.INGRESS, tags_below=tags_below).data)
     wanted, mask = struct.unpack_from("!QQ", frame.data, 32)
     assert mask & COOKIE_TABLE_MASK == COOKIE_TABLE_MASK
     selected = [tag for tag in range(62) if cookie(Table.INGRESS, 3, tag, 1) & mask == wanted & mask]

@@ -56,7 +56,8 @@ def test_a_host_with_false_tags_is_watched_demoted_and_restored_and_no_rule_rema
     send_false_tags(driven, 2)
     (verdict,) = driven.take_verdicts()
     assert isinstance(verdict, Demoted)
-    assert verdict.port == "s1:2"
+    assert (verdict.port, verdict.host, verdict.tag, verdict.flow) == ("s1:2", "h2", 1, "TCP a > b")
+    assert verdict.sent_bytes > verdict.limit_bytes
     assert driven.policing.demoted_ports == ["s1:2"]
     for family in (IPV4, IPV6):
         assert [queue_of(driven, 2, tag, family) for tag in (0, 1, 41, 57)] == [7] * 4
