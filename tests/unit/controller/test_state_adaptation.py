@@ -112,6 +112,17 @@ def test_convergence__to_the_edge_of_the_short_flows_from_any_start_within_a_win
     assert driven.mapped_at_all_times
 
 
+def test_convergence__follows_a_shift_within_a_window_and_stays() -> None:
+    """A 20 KB flow ends in the bucket up to 23.7 KB."""
+    driven = DrivenSwitch(Desired(single(), 1, policy(queues=2, thresholds=["10KB"])))
+    driven.run(2_000, 1, mix(10 * KB))
+    history = driven.run(1_500, 1, mix(20 * KB))
+    edge = tags.EDGES_BYTES[tags.attained_tag(20 * KB) - tags.ATTAINED_FIRST]
+    assert round(edge, -2) == 23_700
+    assert set(history[60:]) == {(edge,)}
+    assert history[0] == (10 * KB,)
+
+
 def test_counters_of_a_new_connection_are_a_baseline_and_no_burst_of_flows() -> None:
     driven = settled(policy(queues=2, thresholds=["1000KB"]))
     driven.completed[1] += 10_000
