@@ -11,6 +11,7 @@
 Times count from the first flow if it starts a second or more after 0. Flows of fewer than 64 bytes have 64.
 """
 
+import math
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from sluice.policy.workload.listed_flows import FlowTable
 COLUMNS = ("time_ns", "src", "dst", "bytes")
 _PS_PER_NS = 1000
 _HTSIM = re.compile(r"([0-9]+)->([0-9]+)((?: [a-z_]+ [0-9.]+)*)")
-_COUNT = re.compile(r"[0-9]+")
+_COUNT = re.compile(r"[0-9]{1,18}")
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,9 @@ def parse_list(name: str, text: str) -> FlowTable | None:
     for place, line in lines[flow_lines]:
         try:
             flow = reader(place, line)
-        except (ValueError, IndexError):
+            if flow is not None and not math.isfinite(flow.start_ns):
+                raise ValueError
+        except (ValueError, IndexError, OverflowError):
             raise FieldError(
                 name, f"{place}: {shortened(line)} is no flow of a list as {title} has it"
             ) from None

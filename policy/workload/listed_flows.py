@@ -37,9 +37,9 @@ from sluice.policy.figures.metrics import Array, IdealTimes
 from sluice.policy.network.graph import Topology
 from sluice.policy.schema.entries import entries, entry, read
 from sluice.policy.schema.kinds import Choice, Duration, Flag, Kind, Number, Schema, Size, Text
-from sluice.policy.units import MAX_FLOW_BYTES, MIN_FLOW_BYTES, NS_PER_MS, NS_PER_S, NS_PER_US
+from sluice.policy.units import FRAME_BYTES, MAX_FLOW_BYTES, MIN_FLOW_BYTES, NS_PER_MS, NS_PER_S, NS_PER_US
 from sluice.policy.wire.records import QUENCH
-from sluice.policy.workload.flows import BATCH_FLOWS, FlowBatch, all_or_none, delays_s
+from sluice.policy.workload.flows import BATCH_FLOWS, FlowBatch, all_or_none
 
 VARY: Any = entry(
     Flag(),
@@ -138,7 +138,7 @@ class ExplicitWorkload:
 
     flows: tuple[ExplicitFlow, ...]
     places: tuple[str, ...] = ()
-    """The place of each flow in its file, if the flows come from a trace (policy/workload/listed_flows.py)."""
+    """The place of each flow in its file, if the flows come from one."""
     vary: bool = True
     """Whether the scenario's seed varies starts and paths."""
 
@@ -204,13 +204,14 @@ def explicit_batches(
 ) -> Iterator[FlowBatch]:
     """The flows that start before `until_s`, by start time. Flows with one start time keep the document's order.
 
-    `rng`: delays the starts (`delays_s`), but not those of endless flows.
+    `rng`: each flow that ends starts later by a random part of the time that a full packet takes at its sender's link.
     """
     index = {host.name: i for i, host in enumerate(topology.hosts)}
     ideal = IdealTimes(topology)
     flows = [flow for flow in workload.flows if flow.start_s < until_s]
     if rng is not None:
-        late_s = delays_s(np.asarray([index[flow.source] for flow in flows]), topology, rng).tolist()
+        packet_s = [8 * FRAME_BYTES / topology.edge_port(flow.source).rate_bps for flow in flows]
+        late_s = (rng.random(len(flows)) * packet_s).tolist()
         flows = [
             flow if flow.until_s is not None else replace(flow, start_s=flow.start_s + late)
             for flow, late in zip(flows, late_s, strict=True)
@@ -251,7 +252,7 @@ def _batch(
 
 
 SUFFIXES = (".csv", ".parquet")
-"""Names of files that hold such a table. Other traces have "ms KB sender" lines (policy/workload/flows.py)."""
+"""Names of files that hold such a table. Others hold a list of another simulator."""
 
 _UNITS_NS = {"s": NS_PER_S, "ms": NS_PER_MS, "us": NS_PER_US, "ns": 1}
 _TOO_LONG_NS = 10**17
@@ -268,7 +269,7 @@ Row = tuple[str, Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class FlowTable:
-    """A table whose rows are not reader yet."""
+    """A table whose rows are not read yet."""
 
     name: str
     """The file, for errors."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The [workload] and [deadlines] tables of a scenario, checked. The caller passes functions that read files.
 
-A workload is random flows, an incast, a trace, a table of flows, or a list of all its flows. Each of the five has a
-table of keys here. The keys of a listed flow are in `policy/workload/listed_flows.py`.
+A workload is random flows, an incast, a table of flows, or a list of all its flows. The keys of a listed flow
+are in `policy/workload/listed_flows.py`.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,21 +14,14 @@ from sluice.policy.errors import FieldError
 from sluice.policy.schema.entries import TableOf, entries, entry, read
 from sluice.policy.schema.kinds import Choice, Duration, ListOf, Number, OneOrMore, Size, Text, Whole
 from sluice.policy.units import MAX_FLOW_BYTES, MIN_FLOW_BYTES, NS_PER_S, format_bytes
-from sluice.policy.workload.flows import Deadlines, Shift, Trace, TraceWorkload, Workload
-from sluice.policy.workload.listed_flows import (
-    CONTROL,
-    SUFFIXES,
-    VARY,
-    ExplicitWorkload,
-    FlowTable,
-    explicit_workload,
-)
+from sluice.policy.workload.flows import Deadlines, Shift, Workload
+from sluice.policy.workload.listed_flows import CONTROL, VARY, ExplicitWorkload, FlowTable, explicit_workload
 from sluice.policy.workload.random_flows import PATTERNS
 from sluice.policy.workload.sizes import Group, Mix, MixPart, SizeCdf, Sizes
 
 LoadCdf = Callable[[str], SizeCdf]
-LoadTrace = Callable[[str], Trace | FlowTable]
-AnyWorkload = Workload | TraceWorkload | ExplicitWorkload
+LoadTrace = Callable[[str], FlowTable]
+AnyWorkload = Workload | ExplicitWorkload
 
 MAX_LOAD = 0.99
 
@@ -136,18 +129,6 @@ class IncastKeys(CommonKeys):
 
 
 @dataclass(frozen=True)
-class TraceKeys:
-    """The flows of a trace, all to one receiver."""
-
-    trace: str = entry(_FILE, 'A file of lines "ms KB sender" (not .csv or .parquet).')
-    to: str = entry(_HOST, "The receiver.")
-    flows: int | None = entry(_FLOWS, "Only the first flows of the trace. By default all.", default=None)
-    scale: float = _SCALE
-    size_known: float = _SIZE_KNOWN
-    vary: bool = VARY
-
-
-@dataclass(frozen=True)
 class FlowTableKeys:
     """The flows of a table, each with its sender, receiver and, if it has one, deadline."""
 
@@ -168,50 +149,17 @@ def workload_from(table: object, deadlines: object, load_cdf: LoadCdf, load_trac
         if deadlines is not None:
             raise FieldError("deadlines", "is for random flows; each [[workload.flow]] has its own deadline")
         return explicit_workload(table)
-    if "trace" in table and isinstance(flows := _flow_list(table, load_trace), ExplicitWorkload):
+    if "trace" in table:
         if deadlines is not None:
             raise FieldError(
                 "deadlines", "is for random flows; the table's column deadline says which flows have one"
             )
-        return flows
+        keys = read(FlowTableKeys, table, "workload")
+        return replace(load_trace(keys.trace).workload(keys.flows), vary=keys.vary)
     given = None if deadlines is None else read(Deadlines, deadlines, "deadlines")
     if given is not None and given.min_us > given.max_us:
         raise FieldError("deadlines.min", "must not exceed deadlines.max")
-    if "trace" in table:
-        return _trace(read(TraceKeys, table, "workload"), given, load_trace)
     return _random(table, given, load_cdf)
-
-
-def _flow_list(table: Mapping[str, Any], load_trace: LoadTrace) -> ExplicitWorkload | None:
-    """Return the flows of a file that lists sender and receiver of each; None for a trace to one receiver."""
-    named = table.get("trace")
-    if not isinstance(named, str) or not (named.endswith(SUFFIXES) or "to" not in table):
-        return None
-    keys = read(FlowTableKeys, table, "workload")
-    flows = load_trace(keys.trace)
-    if not isinstance(flows, FlowTable):
-        raise FieldError(
-            "workload.to",
-            'is missing: a trace of "ms KB sender" lines needs the receiver, for example to = "h1"',
-        )
-    return replace(flows.workload(keys.flows), vary=keys.vary)
-
-
-def _trace(keys: TraceKeys, deadlines: Deadlines | None, load_trace: LoadTrace) -> TraceWorkload:
-    trace = load_trace(keys.trace)
-    if not isinstance(trace, Trace):
-        raise FieldError(
-            "workload.trace",
-            f"{keys.trace} lists the sender and the receiver of each flow: omit to",
-        )
-    if keys.flows is not None and keys.flows > len(trace):
-        raise FieldError(
-            "workload.flows",
-            f"must be at most {len(trace)}, the number of flows in the trace, not {keys.flows}",
-        )
-    _check_scale(keys.scale, trace.size_bytes.max())
-    flows = keys.flows or len(trace)
-    return TraceWorkload(trace, keys.to, flows, keys.scale, deadlines, keys.size_known, keys.vary)
 
 
 def _random(table: Mapping[str, Any], deadlines: Deadlines | None, load_cdf: LoadCdf) -> Workload:

@@ -26,7 +26,7 @@ REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 _TABLES = (
     *(scenario.ScenarioKeys, scenario.Background, scenario.FabricKeys, scenario.Transport),
     *(scenario.SimulatorSettings, scenario.TcpVariant, tables.RandomKeys, tables.MixKeys),
-    *(tables.ShiftKeys, tables.FlowTableKeys, tables.TraceKeys, ExplicitFlow, Deadlines, SweepKeys),
+    *(tables.ShiftKeys, tables.FlowTableKeys, ExplicitFlow, Deadlines, SweepKeys),
 )
 _PATTERNS = {
     "all-to-all": "any host sends to any other host",

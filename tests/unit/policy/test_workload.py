@@ -19,15 +19,7 @@ from sluice.policy.figures.metrics import wire_bytes
 from sluice.policy.network.graph import Topology
 from sluice.policy.wire.records import by_source
 from sluice.policy.workload import random_flows
-from sluice.policy.workload.flows import (
-    Deadlines,
-    FlowBatch,
-    Shift,
-    TraceWorkload,
-    Workload,
-    flows_of,
-    parse_trace,
-)
+from sluice.policy.workload.flows import Deadlines, FlowBatch, Shift, Workload, flows_of
 from sluice.policy.workload.sizes import Group, Mix, MixPart, SizeCdf
 from tests.kit.networks import RATE_BPS, star
 
@@ -232,15 +224,7 @@ SHORT = Mix((MixPart(20_000, 1.0, group=Group(("h3",))),))
 SHIFTED = replace(INTO_ONE, shifts=(Shift(0.5, SHORT),))
 THERE_AND_BACK = replace(INTO_ONE, shifts=(Shift(0.2, SHORT), Shift(0.6, PAPER_MIX)))
 INCAST = Workload(Mix((MixPart(20_000, 1.0),)), "incast", None, 0.5, 5000, fanin=3)
-TRACE = TraceWorkload(
-    parse_trace("t", "\n".join(f"{i % 7} {i % 40 + 1} {i % 3}" for i in range(5000))),
-    "h2",
-    4500,
-    0.5,
-    DEADLINES,
-    0.2,
-)
-EVERYTHING: dict[str, Workload | TraceWorkload] = {
+EVERYTHING = {
     "many-to-one": INTO_ONE,
     "all-to-all": replace(ALL_TO_ALL, deadlines=DEADLINES, size_known=0.5),
     "exponential": replace(ALL_TO_ALL, deadlines=replace(DEADLINES, distribution="exponential", mean_us=9e3)),
@@ -249,12 +233,11 @@ EVERYTHING: dict[str, Workload | TraceWorkload] = {
     "permutation": replace(ALL_TO_ALL, pattern="permutation"),
     "incast": INCAST,
     "interarrival": replace(ALL_TO_ALL, load=None, interarrival_s=1e-4),
-    "trace": TRACE,
 }
 
 
 def columns(
-    workload: Workload | TraceWorkload, seed: int = 1, topology: Topology | None = None, **options: Any
+    workload: Workload, seed: int = 1, topology: Topology | None = None, **options: Any
 ) -> dict[str, npt.NDArray[Any]]:
     batches = list(
         random_flows.random_batches(workload, topology or star(), np.random.default_rng(seed), **options)
@@ -366,16 +349,6 @@ def test_size_known__deadline_flows_always_others_by_share() -> None:
     assert flows["size_known"][urgent].all()
     assert flows["size_known"][~urgent].mean() == pytest.approx(0.5, abs=0.01)
     assert not columns(ALL_TO_ALL)["size_known"].any()
-
-
-def test_trace__times_sizes_and_senders_are_the_files() -> None:
-    trace = parse_trace("t", "1 10 0\n2.5 20 2\n0 1 1")
-    flows = columns(TraceWorkload(trace, "h2", 3))
-    np.testing.assert_allclose(flows["start_s"], [0.001, 0.0035, 0.0035])
-    assert flows["bytes"].tolist() == [10 * 1024, 20 * 1024, 1024]
-    assert flows["src"].tolist() == [0, 3, 2], "the hosts besides h2, in order"
-    assert set(flows["dst"]) == {1}
-    assert columns(TraceWorkload(trace, "h2", 2, scale=0.5))["bytes"].tolist() == [5 * 1024, 10 * 1024]
 
 
 def test_flows_of__the_columns_as_objects() -> None:

@@ -11,7 +11,6 @@ import pytest
 from pyarrow import parquet
 
 from sluice.policy.errors import FieldError, SluiceError
-from sluice.policy.workload.flows import Trace
 from sluice.policy.workload.listed_flows import ExplicitFlow, ExplicitWorkload
 from sluice.runs.files import (
     SCENARIOS,
@@ -62,7 +61,7 @@ BAD = {
     ),
     "no such table": ('"web-search"', '"websearch"', "workload.sizes", "the known names are aditya"),
     "no such CDF": ('"web-search"', '"{folder}/none.cdf"', "workload.sizes", "give the path"),
-    "no such trace": (GOOD_RANDOM, 'trace = "none.txt"\nto = "h1"\n', "workload.trace", "give the path"),
+    "no such trace": (GOOD_RANDOM, 'trace = "none.txt"\n', "workload.trace", "give a table"),
     "no such host": ('"h1"', '"h77"', "workload.to", "hosts are h1"),
 }
 """Name → (text to replace in a good scenario, its replacement, the key and the remedy in the message)."""
@@ -85,14 +84,10 @@ def test_bad_scenarios__one_line_with_file_key_and_remedy(case: str, tmp_path: P
     assert remedy in message
 
 
-def test_load_trace__reads_a_file(tmp_path: Path) -> None:
+def test_load_trace__another_text_is_no_list_of_flows(tmp_path: Path) -> None:
     path = tmp_path / "trace.txt"
     path.write_text("5.0 8731 2\n48.0 4774 3\n")
-    trace = load_trace(str(path))
-    assert isinstance(trace, Trace)
-    assert len(trace) == 2
-    path.write_text("5.0 8731 2\n48.0 4774\n")
-    with pytest.raises(SluiceError, match=r"workload.trace: .*trace\.txt: line 2"):
+    with pytest.raises(SluiceError, match=r"workload.trace: .*trace\.txt has no such flows: give a table of"):
         load_trace(str(path))
 
 
