@@ -25,19 +25,20 @@ import numpy as np
 import numpy.typing as npt
 
 from sluice.policy import tags
-from sluice.policy.network.graph import INGRESS_GROUPS, TRUNKS
+from sluice.policy.network.graph import INGRESS_GROUPS
 from sluice.policy.schema.desired import Policy, queue_map
 from sluice.policy.schemes import ThresholdRule
-from sluice.policy.thresholds.ended_flows import believed_ends, most_ends
 from sluice.policy.thresholds.online import EdgeIndices, delay_model, threshold_limits, worthwhile_thresholds
 from sluice.policy.thresholds.port_traffic import (
     Counters,
     Floats,
     PortTraffic,
     Robust,
+    believed_ends,
     flow_sizes,
     load_of_tags,
     load_up_to,
+    most_ends,
     payload_by_bucket,
 )
 from sluice.policy.units import MSS_BYTES, NS_PER_MS, NS_PER_S
@@ -154,19 +155,10 @@ class PortCounters:
     """Packets with a FIN by group of ingress ports and attained-service bucket, shape (P, INGRESS_GROUPS, 40)."""
 
     @classmethod
-    def of_completed(cls, completed: Counts) -> PortCounters:
-        """Counters of switches that count only completed flows: by group and bucket, or of trunks alone by bucket."""
-        by_tag = np.zeros((len(completed), tags.TAG_COUNT), np.int64)
-        if completed.ndim == 2:
-            by_group = np.zeros((len(completed), INGRESS_GROUPS, tags.ATTAINED_BUCKETS), np.int64)
-            by_group[:, TRUNKS] = completed
-            completed = by_group
-        return cls(by_tag, by_tag, completed)
-
-    @classmethod
     def zero(cls, ports: int) -> PortCounters:
         """Counters of ports that have counted nothing."""
-        return cls.of_completed(np.zeros((ports, tags.ATTAINED_BUCKETS), np.int64))
+        by_tag = np.zeros((ports, tags.TAG_COUNT), np.int64)
+        return cls(by_tag, by_tag, np.zeros((ports, INGRESS_GROUPS, tags.ATTAINED_BUCKETS), np.int64))
 
     def in_rows(self) -> Counters:
         """All counters of a port in one row, shape (P, 124 + INGRESS_GROUPS * 40)."""
@@ -276,9 +268,7 @@ class Adaptation:
         if policy.robust_ends:
             packet_bytes = tags.longest_packet_bytes(policy.tag_burst or self._measured_burst_bytes)
             robust = Robust(policy.min_flows, packet_bytes, policy.reserved_dscp)
-            # The ends that the port's payload confirms. A port that counts no bytes believes all of them.
             most = most_ends(payload_by_bucket(packets, frame_bytes), robust.packet_bytes, robust.reserved)
-            most[~frame_bytes.any(axis=1)] = np.inf
             ends = believed_ends(completed, most)
         seconds = np.full(len(grown), self._window.covered_ns / NS_PER_S)
         self._evaluated = PortTraffic(packets, frame_bytes, ends, seconds, self._rates_bps, robust)

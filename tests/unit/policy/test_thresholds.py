@@ -195,15 +195,6 @@ def test_load_up_to__the_whole_load_counts_headers_and_acks() -> None:
     assert (np.diff(load) >= 0).all()
 
 
-def test_load_up_to__a_port_that_counts_only_fins_has_the_load_of_the_sizes() -> None:
-    sizes = heavy_tailed(5_000)
-    counters = counted(sizes)
-    whole = load_up_to(traffic(counters))[0]
-    counters.bytes[:] = counters.packets[:] = 0
-    by_fins = load_up_to(traffic(counters))[0]
-    assert by_fins[EDGES >= 10_000] == pytest.approx(whole[EDGES >= 10_000], rel=0.2)
-
-
 RATES = {"h1": 10**7, "h2": 10**7}
 
 
