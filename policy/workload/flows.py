@@ -16,10 +16,11 @@ import numpy as np
 import numpy.typing as npt
 
 from sluice.policy import controls
+from sluice.policy.errors import FieldError
 from sluice.policy.figures.metrics import Array, IdealTimes
 from sluice.policy.network.graph import Topology
 from sluice.policy.schema.entries import entry
-from sluice.policy.schema.kinds import Choice, Duration, Number
+from sluice.policy.schema.kinds import Choice, Duration, Number, Text, Whole
 from sluice.policy.units import NS_PER_S
 from sluice.policy.wire.records import QUENCH, ScheduledFlow, size_class
 from sluice.policy.workload.sizes import Sizes
@@ -155,29 +156,66 @@ class Shift:
     sizes: Sizes
 
 
+PATTERN = Choice(("all-to-all", "many-to-one", "permutation", "incast"))
+FLOWS = Whole(1, 10**9)
+MAX_LOAD = 0.99
+
+
 @dataclass(frozen=True)
-class Workload:
+class Load(Number):
+    """Part of a link's rate."""
+
+    def read(self, where: str, value: object) -> float:
+        if type(value) in (int, float) and value >= 1:  # type: ignore[operator]
+            raise FieldError(
+                where,
+                f"must be below 1, not {value!r}: on an overloaded link, queues grow without limit; "
+                f"give at most {MAX_LOAD}, or interarrival for a burst",
+            )
+        return super().read(where, value)
+
+
+@dataclass(frozen=True)
+class CommonKeys:
+    """The common keys of random flows and incasts."""
+
+    flows: int = entry(FLOWS, "Flows of the run.")
+    pattern: str = entry(PATTERN, "Which hosts send to which.", default="all-to-all")
+    to: str | None = entry(
+        Text(longest=64, what="the name of a host"),
+        "The one receiver. many-to-one needs it; with incast, any host asks without it.",
+        default=None,
+    )
+    load: float | None = entry(
+        Load(0.001, MAX_LOAD),
+        "Load of the host links, frame overhead included; with many-to-one, of the receiver's link.",
+        default=None,
+    )
+    interarrival_s: float | None = entry(
+        Duration(1, 3600 * NS_PER_S, to="s", whole=False),
+        "Instead of load: mean time between two starts; with incast, between two requests.",
+        key="interarrival",
+        default=None,
+    )
+    scale: float = entry(
+        Number(1e-6, 1e6), "Factor of all sizes, and of the limits of the size classes.", default=1.0
+    )
+    size_known: float = entry(
+        Number(0, 1), "Share of the flows without deadline whose programs declare the size.", default=0.0
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workload(CommonKeys):
     """Random flows, as a scenario's [workload] and [deadlines] define them."""
 
     sizes: Sizes
-    pattern: str
-    to: str | None
-    """The one receiver. None in an incast means that any host asks."""
-    load: float | None
-    """Load of the receiver's link, or of every host's; None: the flows start every
-    `interarrival_s` on average."""
-    flows: int
-    scale: float = 1.0
-    """Factor of all sizes."""
     shifts: tuple[Shift, ...] = ()
     """Other sizes from some points of the run on, by `at`."""
     deadlines: Deadlines | None = None
-    interarrival_s: float | None = None
-    """Mean time between two starts (in an incast: between two requests), if there is no load."""
+    """Flows with a deadline always declare their sizes."""
     fanin: int = 1
     """Incast: number of senders that answer one request."""
-    size_known: float = 0.0
-    """Share of the flows without deadline whose programs declare the size. Flows with a deadline always do."""
 
     @property
     def all_sizes(self) -> tuple[Sizes, ...]:

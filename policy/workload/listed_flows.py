@@ -19,9 +19,21 @@ A value is a quantity with a unit, as in a scenario. A column whose name ends in
 time_ms, time_us, time_ns, and the same for deadline. Sizes may be plain numbers, because the column's name is their
 unit. The deadline counts from the flow's start; an empty value means that the flow has none. A plain number of fewer
 than 64 bytes is a flow of 64. Columns of other names have no effect.
+
+Lists of flows as other simulators have them, known by their content. Hosts are numbered from 0 there: 0 is h1.
+
+    HPCC's ns-3     3                                 a count, then: src dst priority port bytes start_s
+                    0 2 3 100 150000 2.0
+    Homa            0 2 310000 0.000013               src dst bytes start_s
+    htsim           Nodes 4                           then: src->dst [id N] start picoseconds size bytes
+                    Connections 1
+                    0->2 start 13000 size 310000
+
+Times count from the first flow if it starts a second or more after 0. Flows of fewer than 64 bytes have 64.
 """
 
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
@@ -37,7 +49,15 @@ from sluice.policy.figures.metrics import Array, IdealTimes
 from sluice.policy.network.graph import Topology
 from sluice.policy.schema.entries import entries, entry, read
 from sluice.policy.schema.kinds import Choice, Duration, Flag, Kind, Number, Schema, Size, Text
-from sluice.policy.units import FRAME_BYTES, MAX_FLOW_BYTES, MIN_FLOW_BYTES, NS_PER_MS, NS_PER_S, NS_PER_US
+from sluice.policy.units import (
+    FRAME_BYTES,
+    MAX_FLOW_BYTES,
+    MIN_FLOW_BYTES,
+    NS_PER_MS,
+    NS_PER_S,
+    NS_PER_US,
+    PS_PER_NS,
+)
 from sluice.policy.wire.records import QUENCH
 from sluice.policy.workload.flows import BATCH_FLOWS, FlowBatch, all_or_none
 
@@ -384,3 +404,112 @@ def _flow_of_row(readers: Mapping[str, tuple[str, Reader]], row: Mapping[str, An
     if values["source"] == values["to"]:
         raise FieldError(readers["dst"][0], f"must differ from src, {shortened(values['source'])}")
     return ExplicitFlow(**values)
+
+
+# ── Lists of other simulators ──────────────────────────────────────────────────────────────────────────────────────
+
+
+_COLUMNS = ("time_ns", "src", "dst", "bytes")
+_HTSIM = re.compile(r"([0-9]+)->([0-9]+)((?: [a-z_]+ [0-9.]+)*)")
+_COUNT = re.compile(r"[0-9]{1,18}")
+
+
+@dataclass(frozen=True)
+class _Flow:
+    place: str
+    start_ns: float
+    source: int
+    sink: int
+    size_bytes: int
+
+
+_Read = Callable[[str, str], _Flow | None]
+"""Reads a line, by its place and its text. None: the line has no flow."""
+
+
+def parse_list(name: str, text: str) -> FlowTable | None:
+    """Return the flows of a list; None if it has none of these forms. Raises FieldError that names the line."""
+    lines = [
+        (f"line {number}", line.strip())
+        for number, line in enumerate(text.splitlines(), start=1)
+        if line.strip() and not line.lstrip().startswith("#")
+    ]
+    form = _form(lines)
+    if form is None:
+        return None
+    title, reader, flow_lines = form
+    flows = []
+    for place, line in lines[flow_lines]:
+        try:
+            flow = reader(place, line)
+            if flow is not None and not math.isfinite(flow.start_ns):
+                raise ValueError
+        except (ValueError, IndexError, OverflowError):
+            raise FieldError(
+                name, f"{place}: {shortened(line)} is no flow of a list as {title} has it"
+            ) from None
+        if flow is not None:
+            flows.append(flow)
+    return _table(name, title, flows)
+
+
+def _form(lines: list[tuple[str, str]]) -> tuple[str, _Read, slice] | None:
+    """Return the simulator's name, the reader of its lines, and the lines that it reads."""
+    words = [line.split() for _, line in lines[:2]]
+    if words[:1] and words[0][0] == "Nodes":
+        return "htsim", _htsim, slice(None)
+    if len(words) == 2 and len(words[0]) == 1 and _COUNT.fullmatch(words[0][0]) and len(words[1]) == 6:
+        return "HPCC's ns-3", _hpcc, slice(1, 1 + int(words[0][0]))
+    if words[:1] and len(words[0]) == 4 and all(_COUNT.fullmatch(word) for word in words[0][:3]):
+        return "Homa's simulator", _homa, slice(None)
+    return None
+
+
+def _hpcc(place: str, line: str) -> _Flow:
+    source, sink, _, _, size, start_s = line.split()
+    return _Flow(place, float(start_s) * NS_PER_S, int(source), int(sink), int(size))
+
+
+def _homa(place: str, line: str) -> _Flow:
+    source, sink, size, start_s = line.split()
+    return _Flow(place, float(start_s) * NS_PER_S, int(source), int(sink), int(size))
+
+
+def _htsim(place: str, line: str) -> _Flow | None:
+    if line.split()[0] in ("Nodes", "Connections"):
+        return None
+    match = _HTSIM.fullmatch(" ".join(line.split()))
+    words = match[3].split() if match else []
+    values = dict(zip(words[::2], words[1::2], strict=True))
+    if match is None or not {"start", "size"} <= values.keys():
+        raise FieldError(
+            "workload.trace", f"{place}: {shortened(line)} has no start and size; triggers are not read"
+        )
+    return _Flow(
+        place, float(values["start"]) / PS_PER_NS, int(match[1]), int(match[2]), int(float(values["size"]))
+    )
+
+
+def _table(name: str, title: str, flows: list[_Flow]) -> FlowTable:
+    earliest_ns = min((flow.start_ns for flow in flows), default=0.0)
+    offset_ns = earliest_ns if earliest_ns >= NS_PER_S else 0.0
+    small = sum(flow.size_bytes < MIN_FLOW_BYTES for flow in flows)
+    said = [f"read as a list of {title}: {len(flows):,} flows, host 0 is h1"]
+    if offset_ns:
+        said.append(f"times count from {offset_ns / NS_PER_S:g} s on")
+    if small:
+        said.append(f"{small:,} flows of fewer than {MIN_FLOW_BYTES} bytes have {MIN_FLOW_BYTES}")
+
+    def rows() -> Iterator[tuple[str, dict[str, object]]]:
+        for flow in flows:
+            yield (
+                flow.place,
+                {
+                    "time_ns": round(flow.start_ns - offset_ns),
+                    "src": f"h{flow.source + 1}",
+                    "dst": f"h{flow.sink + 1}",
+                    "bytes": max(flow.size_bytes, MIN_FLOW_BYTES),
+                },
+            )
+
+    return FlowTable(name, _COLUMNS, rows(), "; ".join(said))

@@ -64,8 +64,6 @@ class Poisson:
         return np.repeat(starts_s, self._together)[: len(mean_gap_s)]
 
 
-PATTERNS = ("all-to-all", "many-to-one", "permutation", "incast")
-
 Hosts = npt.NDArray[np.int64]
 
 

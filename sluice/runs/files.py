@@ -18,8 +18,7 @@ from typing import Any, NamedTuple, TypeVar
 from sluice.policy.errors import FieldError, SluiceError, guess
 from sluice.policy.network.graph import Topology
 from sluice.policy.schema.fitting import NetworkPath, path_of
-from sluice.policy.workload.field_lists import parse_list
-from sluice.policy.workload.listed_flows import SUFFIXES, FlowTable, Row, is_foreign
+from sluice.policy.workload.listed_flows import SUFFIXES, FlowTable, Row, is_foreign, parse_list
 from sluice.policy.workload.scenario import Fabric, Scenario, check_topology, scenario_from_document
 from sluice.policy.workload.sizes import SizeCdf, parse_cdf
 from sluice.policy.workload.tables import LoadCdf, LoadTrace

@@ -22,7 +22,7 @@ from sluice.policy.errors import FieldError, SluiceError
 from sluice.policy.schema.desired import Policy
 from sluice.policy.wire.agents import STORED_HEARTBEATS, heartbeat_from
 from sluice.policy.wire.records import FlowRecord
-from sluice.policy.workload.field_lists import parse_list
+from sluice.policy.workload.listed_flows import parse_list
 from sluice.policy.workload.scenario import scenario_from_document
 from sluice.policy.workload.sizes import parse_cdf
 from sluice.runs.files import load_cdf, load_trace

@@ -12,9 +12,8 @@ from sluice.policy.network.graph import Links
 from sluice.policy.schema.entries import entries
 from sluice.policy.wire.records import FlowRecord
 from sluice.policy.workload import scenario, tables
-from sluice.policy.workload.flows import Deadlines
+from sluice.policy.workload.flows import PATTERN, CommonKeys, Deadlines
 from sluice.policy.workload.listed_flows import ExplicitFlow
-from sluice.policy.workload.random_flows import PATTERNS
 from sluice.runs.bundle import FLOWS_FILE_SCHEMA, PORT_COLUMNS, SAMPLE_COLUMNS, Column
 from sluice.sweep.points import SweepKeys
 from sluice.sweep.table import FILE as SWEEP_FILE
@@ -56,9 +55,9 @@ def scenario_page() -> str:
         listed=_example("example-listed-flows.toml"),
         topologies=joined(topologies),
         patterns=table(
-            ("pattern", "senders and receivers"), [(code(name), _PATTERNS[name]) for name in PATTERNS]
+            ("pattern", "senders and receivers"), [(code(name), _PATTERNS[name]) for name in PATTERN.options]
         ),
-        incast=keys_of(tables.IncastKeys, {entry.key for entry in entries(tables.CommonKeys)}),
+        incast=keys_of(tables.IncastKeys, {entry.key for entry in entries(CommonKeys)}),
     )
 
 

@@ -23,14 +23,8 @@ from sluice.policy.workload.flows import Deadlines, FlowBatch, Shift, Workload, 
 from sluice.policy.workload.sizes import Group, Mix, MixPart, SizeCdf
 from tests.kit.networks import RATE_BPS, star
 
-WORKLOAD = Workload(
-    Mix((MixPart(10_000, 1.0),)),
-    "all-to-all",
-    None,
-    0.8,
-    500,
-    deadlines=Deadlines(0.5, "uniform", 1, 2, 0),
-)
+ONE_SIZE = Mix((MixPart(10_000, 1.0),))
+WORKLOAD = Workload(500, load=0.8, sizes=ONE_SIZE, deadlines=Deadlines(0.5, "uniform", 1, 2, 0))
 
 
 def batch() -> FlowBatch:
@@ -53,9 +47,6 @@ def test_by_source__partitions_the_schedule() -> None:
     assert all(flow.src == name for name, part in grouped.items() for flow in part)
 
 
-ONE_SIZE = Mix((MixPart(10_000, 1.0),))
-
-
 def pairs(
     pattern: str,
     count: int = 20_000,
@@ -67,7 +58,7 @@ def pairs(
     parts: npt.NDArray[Any] | None = None,
     seed: int = 1,
 ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-    workload = Workload(ONE_SIZE, pattern, to, 0.5, count, fanin=fanin)
+    workload = Workload(count, pattern, to, 0.5, sizes=ONE_SIZE, fanin=fanin)
     streams = [np.random.default_rng([seed, i]) for i in range(2)]
     made = random_flows.make_pattern(workload, star(hosts), sources, streams)
     return made(np.zeros(count, np.int64) if parts is None else parts)
@@ -153,7 +144,7 @@ def test_make_pattern__what_the_topology_lacks_is_named() -> None:
 
 
 SIZES = Mix((MixPart(10_000, 0.75), MixPart(100_000, 0.25)))
-EVERYWHERE = Workload(SIZES, "all-to-all", None, 0.8, 20_000)
+EVERYWHERE = Workload(20_000, load=0.8, sizes=SIZES)
 
 
 def leaf_spine(core_gbps: int) -> Topology:
@@ -217,13 +208,13 @@ PAPER_MIX = Mix(
     (MixPart(10_000, 0.8, group=Group(("h3",))), MixPart(1_000_000, 0.2, group=Group(("h2", "h4"))))
 )
 CDF = SizeCdf("ramp", (100.0, 100.0, 1e5, 1e6), (0.0, 0.3, 0.8, 1.0))
-INTO_ONE = Workload(PAPER_MIX, "many-to-one", "h1", 0.8, 5000)
-ALL_TO_ALL = Workload(CDF, "all-to-all", None, 0.8, 5000)
+INTO_ONE = Workload(5000, "many-to-one", "h1", 0.8, sizes=PAPER_MIX)
+ALL_TO_ALL = Workload(5000, load=0.8, sizes=CDF)
 DEADLINES = Deadlines(0.3, "uniform", 5_000, 25_000, 0)
 SHORT = Mix((MixPart(20_000, 1.0, group=Group(("h3",))),))
 SHIFTED = replace(INTO_ONE, shifts=(Shift(0.5, SHORT),))
 THERE_AND_BACK = replace(INTO_ONE, shifts=(Shift(0.2, SHORT), Shift(0.6, PAPER_MIX)))
-INCAST = Workload(Mix((MixPart(20_000, 1.0),)), "incast", None, 0.5, 5000, fanin=3)
+INCAST = Workload(5000, "incast", load=0.5, sizes=Mix((MixPart(20_000, 1.0),)), fanin=3)
 EVERYTHING = {
     "many-to-one": INTO_ONE,
     "all-to-all": replace(ALL_TO_ALL, deadlines=DEADLINES, size_known=0.5),
