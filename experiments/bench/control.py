@@ -200,7 +200,7 @@ def measure_loop(scheme: str, leaves: int, seconds: float = MEASURED_S, store_ur
 
 def _freeze(engine: Engine, policy: Policy) -> None:
     """Freeze the thresholds. Otherwise a last change may reach a switch but not yet the store."""
-    frozen = replace(policy, overrides=(Override(("*",), None, True),))
+    frozen = replace(policy, overrides=(Override(("*",), None),))
     version = desired.put_policy(engine, frozen, "bench")
 
     def applied() -> bool:

@@ -176,7 +176,11 @@ class Override:
     """Names of ports ("s1:2"), all ports of a switch ("s1:*"), or all ports ("*")."""
     thresholds: tuple[int, ...] | None
     """Bytes. None if the port keeps the thresholds that are in force."""
-    freeze: bool
+
+    @property
+    def freeze(self) -> bool:
+        """The port keeps the thresholds that are in force."""
+        return self.thresholds is None
 
     def names(self, port_id: str) -> bool:
         """Return whether the rule applies to this port."""
@@ -191,7 +195,7 @@ class Override:
     def of_document(cls, document: Mapping[str, Any]) -> Override:
         """The inverse of `to_document`, for documents that have been checked."""
         fixed = document.get("thresholds")
-        return cls(tuple(document["ports"]), None if fixed is None else tuple(fixed), fixed is None)
+        return cls(tuple(document["ports"]), None if fixed is None else tuple(fixed))
 
 
 @dataclass(frozen=True)
@@ -217,7 +221,7 @@ class OverrideTable(Kind):
                 f"{where}.freeze", f"scheme {self.scheme.name} does not adapt: omit the override"
             )
         levels = None if frozen else self.thresholds.read(f"{where}.thresholds", fixed)
-        return Override(ports, levels, frozen)
+        return Override(ports, levels)
 
     def show(self, value: Any) -> str:
         does = (

@@ -132,12 +132,12 @@ def test_mean__the_interval_covers_the_truth_in_about_95_of_100() -> None:
     assert 0.88 <= covered / 100 <= 0.99
 
 
-def test_p99__the_interval_covers_the_truth_in_about_47_of_50() -> None:
+def test_p99__the_interval_covers_the_truth_in_about_28_of_30() -> None:
     truth, covered = math.exp(8.0 + 2.3263479), 0
-    for seed in range(50):
+    for seed in range(30):
         low, high = ends(Score(FIRST, flows(drawn(seed, 1000))), "small.p99_us")
         covered += low <= truth <= high
-    assert covered >= 42
+    assert covered >= 25
 
 
 def test_mean__flows_that_depend_on_their_neighbours_widen_the_interval() -> None:
@@ -190,14 +190,14 @@ def compared(document: Mapping[str, Any]) -> list[dict[str, Any]]:
 def test_scoreboard__of_equal_schemes_hardly_any_has_a_figure_that_differs() -> None:
     """Each has 14 figures for each of two versions. Without the correction, every third had a false one."""
     false, uncorrected = 0, 0
-    for seed in range(0, 36, 3):
+    for seed in range(0, 18, 3):
         scores = [Score(replace(FIRST, version=i), of_all_classes(seed + i)) for i in range(3)]
         documents = scoreboard(scores, 0)[1:]
         false += any_sure(one for document in documents for one in compared(document))
         p = [one.p for score in scores[1:] for one in score.against(scores[0]).values()]
         uncorrected += any(one < SIGNIFICANCE for one in p)
-    assert false <= 2
-    assert uncorrected >= 4
+    assert false <= 1
+    assert uncorrected >= 2
 
 
 def test_comparison__a_change_of_the_detectable_size_is_found_in_four_of_five_cases() -> None:

@@ -187,14 +187,6 @@ def test_changed__an_error_names_the_key(settings: dict[str, Any], message: str)
         fitting.changed(made({"scheme": "pias", "queues": 2, "thresholds": ["10KB"]}), settings)
 
 
-def test_frozen_and_unfrozen_are_opposites() -> None:
-    before = made({"scheme": "mlfq-adaptive", "overrides": [{"ports": ["s3:*"], "freeze": True}]})
-    held = after_changes(before, fitting.frozen(before, ["s1:2", "s1:3"]))
-    assert held.is_frozen("s1:2")
-    assert not held.is_frozen("s1:4")
-    assert after_changes(held, fitting.unfrozen(held, ["s1:3", "s1:2"])) == before
-
-
 FOUR_QUEUES = {"scheme": "mlfq-adaptive", "queues": 4}
 FIXED = {"thresholds": [10_000, 20_000, 30_000]}
 

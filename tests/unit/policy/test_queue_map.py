@@ -11,7 +11,7 @@ from sluice.policy import tags
 from sluice.policy.errors import FieldError
 from sluice.policy.fabrics import SIMULATOR, TESTBED, refusal
 from sluice.policy.policing.limits import breach, limits_bytes
-from sluice.policy.schema.desired import Policy, changed, host_queue_map, queue_map
+from sluice.policy.schema.desired import Policy, host_queue_map, queue_map
 from sluice.policy.schemes import SCHEMES
 from sluice.policy.schemes.ports import last_attained, written_tag
 from sluice.policy.schemes.queues import (
@@ -151,19 +151,6 @@ def test_by_size_map__a_class_a_queue_and_who_says_nothing_is_last() -> None:
     queue_of = by_size_map((), queues=4, untagged_queue=3)
     assert queue_of[KNOWN] == (0, 1, 2, 3)
     assert set(queue_of[ATTAINED]) == set(queue_of[URGENCY]) == {3}
-
-
-@given(thresholds, thresholds)
-def test_changed__applied_to_the_installed_map_gives_the_wanted_one(
-    before: list[int], after: list[int]
-) -> None:
-    installed = mlfq_map(before, queues=8, untagged_queue=7)
-    wanted = mlfq_map(after, queues=8, untagged_queue=7)
-    result = list(installed)
-    for tag, queue in changed(installed, wanted).items():
-        assert result[tag] != queue
-        result[tag] = queue
-    assert tuple(result) == wanted
 
 
 @pytest.mark.parametrize("name", SCHEMES)

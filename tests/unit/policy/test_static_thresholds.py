@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from itertools import combinations_with_replacement, pairwise
 from typing import Any
 
@@ -31,9 +32,14 @@ MIX = Mix((MixPart(10_000, 0.8), MixPart(1_000_000, 0.2)))
 SMOOTH = SizeCdf("smooth", (1e3, 1e6), (0.0, 1.0))
 
 
+@cache
+def flows_of(sizes: Sizes) -> static._FlowSizes:
+    return static._FlowSizes(sizes, 1.0)
+
+
 def pias_objective(sizes: Sizes, load: float, thresholds_bytes: npt.ArrayLike) -> float:
     """Return T of `static` for any thresholds, in packet times."""
-    flows, thresholds = static._FlowSizes(sizes, 1.0), np.asarray(thresholds_bytes, float)
+    flows, thresholds = flows_of(sizes), np.asarray(thresholds_bytes, float)
     entered = np.concatenate([[1.0], flows.larger(thresholds)])
     busy = load * np.concatenate([flows.up_to(thresholds) / flows.mean, [1.0]])
     return float(np.sum(entered / (1 - busy)))
@@ -91,7 +97,7 @@ def test_pias_thresholds__the_grid_costs_less_than_a_thousandth(load: float) -> 
 
 @pytest.mark.parametrize("queues", [2, 3, 4])
 def test_best_on_grid__no_choice_of_its_sizes_is_better(queues: int) -> None:
-    flows = static._FlowSizes(WEB_SEARCH, 1.0)
+    flows = flows_of(WEB_SEARCH)
     grid = np.geomspace(flows.ends[0], flows.ends[-1], 12)
     costs = {
         choice: pias_objective(WEB_SEARCH, 0.8, grid[list(choice)])

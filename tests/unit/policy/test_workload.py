@@ -96,13 +96,11 @@ def test_permutation__one_partner_each_way_and_another_for_another_seed() -> Non
 def test_derangement__all_are_as_likely() -> None:
     rng = np.random.default_rng(1)
     seen: dict[tuple[int, ...], int] = {}
-    for _ in range(9000):
+    for _ in range(3600):
         order = tuple(random_flows.derangement(4, rng))
         seen[order] = seen.get(order, 0) + 1
     assert len(seen) == 9
-    assert sum((n - 1000) ** 2 / 1000 for n in seen.values()) < 26.1, (
-        "chi-square, 8 degrees of freedom, 0.1 %"
-    )
+    assert sum((n - 400) ** 2 / 400 for n in seen.values()) < 26.1, "chi-square, 8 degrees of freedom, 0.1 %"
 
 
 @pytest.mark.parametrize("to", [None, "h3"])
@@ -286,7 +284,7 @@ def test_batches__memory_does_not_grow_with_the_flows() -> None:
         tracemalloc.stop()
         return peak
 
-    assert peak_bytes(200_000) < 1.2 * peak_bytes(20_000) + 100_000
+    assert peak_bytes(80_000) < 1.2 * peak_bytes(8_000) + 100_000
 
 
 @pytest.mark.parametrize("scale", [1.0, 0.05])
