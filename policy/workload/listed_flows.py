@@ -43,21 +43,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from sluice.policy import controls
+from sluice.policy import controls, units
 from sluice.policy.errors import FieldError, guess, refuse_unknown, shortened
 from sluice.policy.figures.metrics import Array, IdealTimes
 from sluice.policy.network.graph import Topology
 from sluice.policy.schema.entries import entries, entry, read
 from sluice.policy.schema.kinds import Choice, Duration, Flag, Kind, Number, Schema, Size, Text
-from sluice.policy.units import (
-    FRAME_BYTES,
-    MAX_FLOW_BYTES,
-    MIN_FLOW_BYTES,
-    NS_PER_MS,
-    NS_PER_S,
-    NS_PER_US,
-    PS_PER_NS,
-)
 from sluice.policy.wire.records import QUENCH
 from sluice.policy.workload.flows import BATCH_FLOWS, FlowBatch, all_or_none
 
@@ -95,7 +86,7 @@ CONTROL: Any = entry(
     default=None,
 )
 _HOST = Text(longest=64, what="the name of a host")
-_LONGEST_NS = 86_400 * NS_PER_S
+_LONGEST_NS = 86_400 * units.NS_PER_S
 _START = Duration(0, _LONGEST_NS, to="s", whole=False)
 _TIME_US = Duration(1, _LONGEST_NS, to="us", whole=False)
 
@@ -107,7 +98,9 @@ class ExplicitFlow:
     source: str = entry(_HOST, "Sending host.", key="from")
     to: str = entry(_HOST, "Receiving host.")
     start_s: float = entry(_START, "Start of the flow.", key="start", default=0.0)
-    bytes: int | None = entry(Size(MIN_FLOW_BYTES, MAX_FLOW_BYTES), "Size of the flow.", default=None)
+    bytes: int | None = entry(
+        Size(units.MIN_FLOW_BYTES, units.MAX_FLOW_BYTES), "Size of the flow.", default=None
+    )
     until_s: float | None = entry(
         _START, "Instead of bytes: the host sends an endless flow until then.", key="until", default=None
     )
@@ -230,7 +223,7 @@ def explicit_batches(
     ideal = IdealTimes(topology)
     flows = [flow for flow in workload.flows if flow.start_s < until_s]
     if rng is not None:
-        packet_s = [8 * FRAME_BYTES / topology.edge_port(flow.source).rate_bps for flow in flows]
+        packet_s = [8 * units.FRAME_BYTES / topology.edge_port(flow.source).rate_bps for flow in flows]
         late_s = (rng.random(len(flows)) * packet_s).tolist()
         flows = [
             flow if flow.until_s is not None else replace(flow, start_s=flow.start_s + late)
@@ -253,7 +246,7 @@ def _batch(
         src=np.asarray([index[flow.source] for flow in flows]),
         dst=np.asarray([index[flow.to] for flow in flows]),
         size_bytes=np.asarray(
-            [MIN_FLOW_BYTES if flow.bytes is None else flow.bytes for flow in flows], np.int64
+            [units.MIN_FLOW_BYTES if flow.bytes is None else flow.bytes for flow in flows], np.int64
         ),
         deadline_us=times(lambda flow: flow.deadline_us),
         size_known=np.asarray([flow.size_known for flow in flows], np.bool_),
@@ -274,7 +267,7 @@ def _batch(
 SUFFIXES = (".csv", ".parquet")
 """Names of files that hold such a table. Others hold a list of another simulator."""
 
-_UNITS_NS = {"s": NS_PER_S, "ms": NS_PER_MS, "us": NS_PER_US, "ns": 1}
+_UNITS_NS = {"s": units.NS_PER_S, "ms": units.NS_PER_MS, "us": units.NS_PER_US, "ns": 1}
 _TOO_LONG_NS = 10**17
 """Longer than every bound, and short enough for a quantity in text."""
 _TIMES = ("time", "deadline")
@@ -380,8 +373,8 @@ def _size(column: str, value: object) -> Any:
         return _KINDS["bytes"].read(column, value)
     if number != round(number):
         raise FieldError(column, f"must be whole bytes or a size such as 20KB, not {shortened(value)}")
-    small = 0 < number < MIN_FLOW_BYTES
-    return _KINDS["bytes"].read(column, f"{MIN_FLOW_BYTES if small else round(number)}B")
+    small = 0 < number < units.MIN_FLOW_BYTES
+    return _KINDS["bytes"].read(column, f"{units.MIN_FLOW_BYTES if small else round(number)}B")
 
 
 def _number(value: object) -> Decimal | None:
@@ -467,12 +460,12 @@ def _form(lines: list[tuple[str, str]]) -> tuple[str, _Read, slice] | None:
 
 def _hpcc(place: str, line: str) -> _Flow:
     source, sink, _, _, size, start_s = line.split()
-    return _Flow(place, float(start_s) * NS_PER_S, int(source), int(sink), int(size))
+    return _Flow(place, float(start_s) * units.NS_PER_S, int(source), int(sink), int(size))
 
 
 def _homa(place: str, line: str) -> _Flow:
     source, sink, size, start_s = line.split()
-    return _Flow(place, float(start_s) * NS_PER_S, int(source), int(sink), int(size))
+    return _Flow(place, float(start_s) * units.NS_PER_S, int(source), int(sink), int(size))
 
 
 def _htsim(place: str, line: str) -> _Flow | None:
@@ -486,19 +479,23 @@ def _htsim(place: str, line: str) -> _Flow | None:
             "workload.trace", f"{place}: {shortened(line)} has no start and size; triggers are not read"
         )
     return _Flow(
-        place, float(values["start"]) / PS_PER_NS, int(match[1]), int(match[2]), int(float(values["size"]))
+        place,
+        float(values["start"]) / units.PS_PER_NS,
+        int(match[1]),
+        int(match[2]),
+        int(float(values["size"])),
     )
 
 
 def _table(name: str, title: str, flows: list[_Flow]) -> FlowTable:
     earliest_ns = min((flow.start_ns for flow in flows), default=0.0)
-    offset_ns = earliest_ns if earliest_ns >= NS_PER_S else 0.0
-    small = sum(flow.size_bytes < MIN_FLOW_BYTES for flow in flows)
+    offset_ns = earliest_ns if earliest_ns >= units.NS_PER_S else 0.0
+    small = sum(flow.size_bytes < units.MIN_FLOW_BYTES for flow in flows)
     said = [f"read as a list of {title}: {len(flows):,} flows, host 0 is h1"]
     if offset_ns:
-        said.append(f"times count from {offset_ns / NS_PER_S:g} s on")
+        said.append(f"times count from {offset_ns / units.NS_PER_S:g} s on")
     if small:
-        said.append(f"{small:,} flows of fewer than {MIN_FLOW_BYTES} bytes have {MIN_FLOW_BYTES}")
+        said.append(f"{small:,} flows of fewer than {units.MIN_FLOW_BYTES} bytes have {units.MIN_FLOW_BYTES}")
 
     def rows() -> Iterator[tuple[str, dict[str, object]]]:
         for flow in flows:
@@ -508,7 +505,7 @@ def _table(name: str, title: str, flows: list[_Flow]) -> FlowTable:
                     "time_ns": round(flow.start_ns - offset_ns),
                     "src": f"h{flow.source + 1}",
                     "dst": f"h{flow.sink + 1}",
-                    "bytes": max(flow.size_bytes, MIN_FLOW_BYTES),
+                    "bytes": max(flow.size_bytes, units.MIN_FLOW_BYTES),
                 },
             )
 
