@@ -10,14 +10,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from sluice import topologies
 from sluice.policy.errors import FieldError
 from sluice.policy.figures.metrics import wire_bytes
 from sluice.policy.network.graph import Topology
-from sluice.policy.wire.records import by_source
 from sluice.policy.workload import random_flows
 from sluice.policy.workload.flows import Deadlines, FlowBatch, Shift, Workload, flows_of
 from sluice.policy.workload.sizes import Group, Mix, MixPart, SizeCdf
@@ -38,13 +35,6 @@ def test_flow_batch__a_part_of_it_keeps_the_numbers() -> None:
     assert part.start_s.tolist() == whole.start_s[100:250].tolist()
     assert part[50:].first == 150
     assert flows_of([part], star(), "run") == flows_of([whole], star(), "run")[100:250]
-
-
-def test_by_source__partitions_the_schedule() -> None:
-    flows = flows_of([batch()], star(), "run")
-    grouped = by_source(flows)
-    assert sorted(f.id for part in grouped.values() for f in part) == sorted(f.id for f in flows)
-    assert all(flow.src == name for name, part in grouped.items() for flow in part)
 
 
 def pairs(
@@ -112,15 +102,6 @@ def test_incast__different_senders_answer_one_receiver(to: str | None) -> None:
         assert receivers[0] not in senders
     assert set(dst) == ({2} if to else set(range(9)))
     assert set(src) == set(range(9)) - ({2} if to else set())
-
-
-@given(below=st.integers(1, 12), data=st.data())
-def test_distinct__no_number_twice(below: int, data: st.DataObject) -> None:
-    columns = data.draw(st.integers(1, below))
-    chosen = random_flows.distinct(np.random.default_rng(below).random((50, columns)), below)
-    assert all(len(set(row)) == columns for row in chosen)
-    assert chosen.min() >= 0
-    assert chosen.max() < below
 
 
 def test_distinct__every_set_is_as_likely() -> None:
