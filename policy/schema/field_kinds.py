@@ -41,11 +41,6 @@ class Draft:
         most = self.scheme.queues if self.scheme.threshold_rule is ThresholdRule.NONE else MAX_QUEUES
         return int(self.read.get("queues", most))
 
-    @property
-    def has_queues(self) -> bool:
-        """The number of queues is known."""
-        return "queues" in self.read
-
 
 Of: TypeAlias = Callable[[Draft], Any]
 """A value that depends on the draft."""
@@ -397,7 +392,7 @@ def _one_for_each_threshold(item: Kind) -> Callable[[Draft], ListOf]:
         count = draft.scheme.queue_rule.demotions(draft.queues)
         return ListOf(
             item,
-            shortest=count if draft.has_queues else 0,
+            shortest=count if "queues" in draft.read else 0,
             longest=max(count, 0),
             increasing=True,
             because=f"scheme {draft.scheme.name}, queues = {draft.queues}",

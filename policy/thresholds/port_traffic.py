@@ -11,15 +11,12 @@ flows of random size S in the window, and e_k the upper edge of bucket k:
 
 The byte counters alone give the survival function of the sizes. So flows without FINs (persistent connections) are
 measured as well. FINs are exact, so they are used where they show at least half as many flows as the bytes do. For
-that, no group of ingress ports counts more than all others together: one host must not make the FINs decide. The
-method is this project's own.
+that, no group of ingress ports counts more than all others together: one host must not make the FINs decide.
 
 Every array has one row for each of P ports. An ACK counts in the bucket of its own direction, with no payload.
 
-A hostile host can send FINs with any tag, or tiny flows. So a port believes the ends of flows only so far:
-
-Two rules limit what one ingress port can change. They need the ends by group of ingress ports
-(policy/network/graph.py).
+A hostile host can send FINs with any tag, or tiny flows. Two rules limit what one ingress port can change of the sizes.
+They need the ends by group of ingress ports (policy/network/graph.py).
 
 1. Payload. A flow that ends beyond the edge e_u has sent the bytes between the edges e_v and e_u through the port:
 
@@ -31,9 +28,9 @@ Two rules limit what one ingress port can change. They need the ends by group of
    itself, so forged ends take no room from honest ones.
 
 2. Company. Let f_g be the ends of group g up to an edge, F their sum, and X the flows whose payload stops up to there
-   by the bytes. X leaves out the sizes that need no payload by rule 1, because little payload
-   costs little. Let r_g, R and S be the same beyond the edge. No group counts more than all others together, unless
-   payload shows as many flows. Only the largest group can, so
+   by the bytes. X leaves out the sizes that need no payload by rule 1, because little payload costs little. Let r_g, R
+   and S be the same beyond the edge. No group counts more than all others together, unless payload shows as many flows.
+   Only the largest group can, so
 
        A = max(min(F, 2 (F - max f_g)), min(F, X))          share of flows up to the edge = A / (A + B)
        B = max(min(R, 2 (R - max r_g)), min(R, S))
@@ -47,7 +44,7 @@ factor of 2 at most. A percentile of 10 % becomes one between 5.3 % and 18.2 % o
 between 33 % and 67 %. Payload shows honest flows on both sides, so X and S are near F and R. With a share x of all
 ends, a group adds at most this share to A + B, so a part p becomes at least (p - x) / (1 - x), at most p / (1 - x).
 
-The method is this project's own. Trimming the largest contribution is a standard step of robust statistics.
+Both methods are this project's own. Trimming the largest contribution is a standard step of robust statistics.
 """
 
 from collections.abc import Iterable
@@ -274,9 +271,8 @@ def in_company(counts: Floats) -> Floats:
     """
     total = counts.sum(axis=1)
     largest = counts[:, TRUNKS + 1]
-    for group in range(
-        TRUNKS + 2, counts.shape[1]
-    ):  # quicker than a maximum over an axis that is not the last
+    # Quicker than a maximum over an axis that is not the last.
+    for group in range(TRUNKS + 2, counts.shape[1]):
         largest = np.maximum(largest, counts[:, group])
     return np.asarray(np.minimum(total, 2 * (total - largest)))
 

@@ -198,7 +198,7 @@ def load_trace(name: str) -> FlowTable:
     if path.suffix not in SUFFIXES:
         table = _parsed("workload.trace", path, parse_list)
         if table is None:
-            raise FieldError("workload.trace", f"{path} has no such flows: {_TRACES}")
+            raise FieldError("workload.trace", f"{path} is no list of flows: {_TRACES}")
     else:
         try:
             table = load_flow_table(path)

@@ -103,7 +103,7 @@ WRONG = [
         r'"tiem_s": is not a column here \(did you mean time\?\)',
     ),
     ("x.csv", "note,src,dst,bytes\n0,h1,h2,100\n", r"time: is missing; columns are time, src, dst, bytes"),
-    ("x.txt", "hello\n", r"has no such flows: give a table of flows"),
+    ("x.txt", "hello\n", r"is no list of flows: give a table of flows"),
     ("t.cm", f"Nodes 2\n0->1 start {'9' * 400} size 5\n", r"line 2: .* is no flow of a list as htsim"),
     ("homa.txt", "0 2 900 nan\n", r"line 1: .* is no flow of a list as Homa"),
 ]

@@ -87,7 +87,9 @@ def test_bad_scenarios__one_line_with_file_key_and_remedy(case: str, tmp_path: P
 def test_load_trace__another_text_is_no_list_of_flows(tmp_path: Path) -> None:
     path = tmp_path / "trace.txt"
     path.write_text("5.0 8731 2\n48.0 4774 3\n")
-    with pytest.raises(SluiceError, match=r"workload.trace: .*trace\.txt has no such flows: give a table of"):
+    with pytest.raises(
+        SluiceError, match=r"workload.trace: .*trace\.txt is no list of flows: give a table of"
+    ):
         load_trace(str(path))
 
 
