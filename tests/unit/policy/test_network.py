@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The description of a network, what the switches report, and the graph that follows from both."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Callable

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a hostile group of ingress ports can change of the sizes that a port believes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

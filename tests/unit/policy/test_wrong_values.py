@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every key of a scenario gets every wrong value: an error names the key. No other exception, and no silence."""
 
-from __future__ import annotations
-
 import copy
 import math
 from collections.abc import Iterator, Mapping
