@@ -21,7 +21,6 @@ from sluice.policy.thresholds.static import known_delays
 from sluice.policy.units import NS_PER_S
 from sluice.policy.wire.agents import ForeignDscp, new_uses
 from sluice.runs.files import load_cdf
-from tests.kit.flows import mean_slowdown
 
 COLOURS = {name: scheme.colour for name, scheme in SCHEMES.items()}
 
@@ -273,7 +272,8 @@ def test_class_plan__finds_the_best_pair_of_edges() -> None:
     policy = policy_of("mlfq-adaptive", queues=2)
     models = models_of(policy, [("web-search", 0.8), ("data-mining", 0.8)])
     # The cost of each edge as the one threshold, over the least; a port takes the better one of a pair, or the last.
-    costs = np.asarray([[mean_slowdown(one, np.asarray([[k]]))[0] for k in range(BUCKETS)] for one in models])
+    terms = [delay_terms(one, 2) for one in models]
+    costs = np.asarray([[one.cost(np.asarray([[k]]))[0] for k in range(BUCKETS)] for one in terms])
     costs /= costs.min(axis=1, keepdims=True)
 
     def cost(edges: tuple[int, ...]) -> float:
