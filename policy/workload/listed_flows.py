@@ -478,13 +478,8 @@ def _htsim(place: str, line: str) -> _Flow | None:
         raise FieldError(
             "workload.trace", f"{place}: {shortened(line)} has no start and size; triggers are not read"
         )
-    return _Flow(
-        place,
-        float(values["start"]) / units.PS_PER_NS,
-        int(match[1]),
-        int(match[2]),
-        int(float(values["size"])),
-    )
+    start_ns, size_bytes = float(values["start"]) / units.PS_PER_NS, int(float(values["size"]))
+    return _Flow(place, start_ns, int(match[1]), int(match[2]), size_bytes)
 
 
 def _table(name: str, title: str, flows: list[_Flow]) -> FlowTable:
@@ -497,16 +492,9 @@ def _table(name: str, title: str, flows: list[_Flow]) -> FlowTable:
     if small:
         said.append(f"{small:,} flows of fewer than {units.MIN_FLOW_BYTES} bytes have {units.MIN_FLOW_BYTES}")
 
-    def rows() -> Iterator[tuple[str, dict[str, object]]]:
-        for flow in flows:
-            yield (
-                flow.place,
-                {
-                    "time_ns": round(flow.start_ns - offset_ns),
-                    "src": f"h{flow.source + 1}",
-                    "dst": f"h{flow.sink + 1}",
-                    "bytes": max(flow.size_bytes, units.MIN_FLOW_BYTES),
-                },
-            )
+    def row(flow: _Flow) -> Row:
+        start_ns, size_bytes = round(flow.start_ns - offset_ns), max(flow.size_bytes, units.MIN_FLOW_BYTES)
+        values = (start_ns, f"h{flow.source + 1}", f"h{flow.sink + 1}", size_bytes)
+        return flow.place, dict(zip(_COLUMNS, values, strict=True))
 
-    return FlowTable(name, _COLUMNS, rows(), "; ".join(said))
+    return FlowTable(name, _COLUMNS, map(row, flows), "; ".join(said))
