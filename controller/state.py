@@ -32,7 +32,6 @@ from sluice.controller.rules import SwitchRules
 from sluice.controller.tables import Table
 from sluice.policy.network.graph import Topology
 from sluice.policy.schema.desired import Policy
-from sluice.policy.schemes import ThresholdRule
 from sluice.policy.thresholds.adaptation import Adaptation, PortCounters, edges_of
 from sluice.policy.units import MSS_BYTES
 
@@ -294,9 +293,7 @@ class SwitchState:
         self._desired_forwarding = forwarding_rules(self._topology, self.name)
         self._policy, self._acting = desired.policy, desired.acting_ports(self.name)
         self._bridges = self.name in desired.bridging
-        rule = desired.policy.definition.threshold_rule
-        self._adapts = rule.adapts
-        self._uses_bytes = rule is ThresholdRule.ONLINE or desired.policy.robust_ends
+        self._adapts = desired.policy.definition.threshold_rule.adapts
         self._tag_burst_bytes = desired.tag_burst_bytes
         self._carried: Ints | None = None
         for task, period_ns in _policy_periods_ns(desired.policy).items():
@@ -354,7 +351,7 @@ class SwitchState:
             self._settings.begin_none()
             return Change(self.overlay.begin_differences())
         if self._adapts and self._periods.is_due(Task.POLL_COMPLETED, now_ns):
-            if self._uses_bytes and self._carried is None:
+            if self._carried is None:
                 return CARRIED
             self._periods.take(Task.POLL_COMPLETED, now_ns)
             return COMPLETED
@@ -396,11 +393,9 @@ class SwitchState:
     def observe_completed(self, now_ns: int, counts: CounterReply) -> None:
         """Take the counters of completed flows, and move thresholds when that is due."""
         carried, self._carried = self._carried, None
-        if self._uses_bytes and carried is None:
+        if carried is None:
             return
-        counters = PortCounters.of_completed(self._complete(counts, completed=True))
-        if carried is not None:
-            counters = PortCounters(carried[:, 0], carried[:, 1], counters.completed)
+        counters = PortCounters(carried[:, 0], carried[:, 1], self._complete(counts, completed=True))
         self._adaptation.observe(now_ns, counters)
         if self._adapts and self._periods.take(Task.ADJUST, now_ns):
             rows = np.flatnonzero(self._adaptation.adjust()).tolist()

@@ -16,9 +16,7 @@ class Need(StrEnum):
     """One need. Its value is the wording in a refusal."""
 
     FLOW_QUEUES = "flow queues"
-    SHARES = "bandwidth shares"
     RESERVED_DSCP = "reserved DSCPs"
-    CORE_MARKING = "a separate marking threshold for core links"
     SHORTEST_FIRST = "queues that serve the shortest remaining flow first"
     EXPLICIT_RATES = "explicit rates from the switches"
     TELEMETRY = "telemetry of each hop in data packets"

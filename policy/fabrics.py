@@ -9,7 +9,7 @@ TESTBED = "testbed"
 SIMULATOR = "simulator"
 
 _OFFERS: dict[str, frozenset[Need]] = {
-    TESTBED: frozenset({Need.FLOW_QUEUES, Need.SHARES, Need.CORE_MARKING, Need.RESERVED_DSCP}),
+    TESTBED: frozenset({Need.FLOW_QUEUES, Need.RESERVED_DSCP}),
     SIMULATOR: frozenset(Need) - {Need.RESERVED_DSCP},
 }
 

@@ -27,7 +27,7 @@ from sluice import topologies
 from sluice.controller.openflow import counters
 from sluice.controller.pipeline import ends_rules, map_rules
 from sluice.policy import tags
-from sluice.policy.network.graph import INGRESS_GROUPS, Topology
+from sluice.policy.network.graph import INGRESS_GROUPS, TRUNKS, Topology
 from sluice.policy.schema.desired import Override, Policy, queue_map
 from sluice.policy.thresholds.adaptation import Adaptation, PortCounters
 from sluice.runs.services import service_argv
@@ -200,7 +200,7 @@ def measure_loop(scheme: str, leaves: int, seconds: float = MEASURED_S, store_ur
 
 def _freeze(engine: Engine, policy: Policy) -> None:
     """Freeze the thresholds. Otherwise a last change may reach a switch but not yet the store."""
-    frozen = replace(policy, overrides=(Override(("*",), None, True),))
+    frozen = replace(policy, overrides=(Override(("*",), None),))
     version = desired.put_policy(engine, frozen, "bench")
 
     def applied() -> bool:
@@ -248,7 +248,10 @@ def policy_results() -> Iterator[Result]:
         def adjust(steps: npt.NDArray[np.int64] = steps, ports: int = ports) -> None:
             adaptation = Adaptation(policy, [None] * ports)
             for i, counted in enumerate(steps):
-                adaptation.observe(i * 100_000_000, PortCounters.of_completed(counted))
+                carried = np.full((ports, tags.TAG_COUNT), i * 10**9)
+                completed = np.zeros((ports, INGRESS_GROUPS, tags.ATTAINED_BUCKETS), np.int64)
+                completed[:, TRUNKS] = counted
+                adaptation.observe(i * 100_000_000, PortCounters(carried // 1000, carried, completed))
                 for row in np.flatnonzero(adaptation.adjust()):
                     queue_map(policy, adaptation.thresholds(int(row)))
 

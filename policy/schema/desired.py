@@ -76,7 +76,7 @@ class PortBehaviour(PortMarking):
         return PortMarking(**own)
 
 
-__all__ = ["Override", "Policy", "QueueMap", "changed", "host_queue_map", "queue_map"]
+__all__ = ["Override", "Policy", "QueueMap", "host_queue_map", "queue_map"]
 
 
 @dataclass(frozen=True)
@@ -148,12 +148,7 @@ class Policy(PolicyFields):
     @property
     def needs(self) -> frozenset[Need]:
         """What a fabric must offer to carry out the policy (policy/fabrics.py)."""
-        asked = {
-            Need.FLOW_QUEUES: self.flow_queues,
-            Need.SHARES: self.shares is not None,
-            Need.RESERVED_DSCP: bool(self.reserved_dscp),
-            Need.CORE_MARKING: self.mark_at_core is not None,
-        }
+        asked = {Need.FLOW_QUEUES: self.flow_queues, Need.RESERVED_DSCP: bool(self.reserved_dscp)}
         return self.definition.needs | {need for need, wanted in asked.items() if wanted}
 
     @classmethod
@@ -279,8 +274,3 @@ def host_queue_map(policy: Policy) -> QueueMap:
 def _sent_to(queue_of: QueueMap, moved: Collection[int], queue: int) -> QueueMap:
     """Return the map with another queue for some tags."""
     return tuple(queue if tag in moved else before for tag, before in enumerate(queue_of))
-
-
-def changed(installed: QueueMap | None, wanted: QueueMap) -> Mapping[int, int]:
-    """Tag → queue for each rule that must change. `installed` is None if no map is installed."""
-    return {tag: queue for tag, queue in enumerate(wanted) if installed is None or installed[tag] != queue}

@@ -41,11 +41,6 @@ class Draft:
         most = self.scheme.queues if self.scheme.threshold_rule is ThresholdRule.NONE else MAX_QUEUES
         return int(self.read.get("queues", most))
 
-    @property
-    def has_queues(self) -> bool:
-        """The number of queues is known."""
-        return "queues" in self.read
-
 
 Of: TypeAlias = Callable[[Draft], Any]
 """A value that depends on the draft."""
@@ -176,7 +171,11 @@ class Override:
     """Names of ports ("s1:2"), all ports of a switch ("s1:*"), or all ports ("*")."""
     thresholds: tuple[int, ...] | None
     """Bytes. None if the port keeps the thresholds that are in force."""
-    freeze: bool
+
+    @property
+    def freeze(self) -> bool:
+        """The port keeps the thresholds that are in force."""
+        return self.thresholds is None
 
     def names(self, port_id: str) -> bool:
         """Return whether the rule applies to this port."""
@@ -191,7 +190,7 @@ class Override:
     def of_document(cls, document: Mapping[str, Any]) -> Override:
         """The inverse of `to_document`, for documents that have been checked."""
         fixed = document.get("thresholds")
-        return cls(tuple(document["ports"]), None if fixed is None else tuple(fixed), fixed is None)
+        return cls(tuple(document["ports"]), None if fixed is None else tuple(fixed))
 
 
 @dataclass(frozen=True)
@@ -217,7 +216,7 @@ class OverrideTable(Kind):
                 f"{where}.freeze", f"scheme {self.scheme.name} does not adapt: omit the override"
             )
         levels = None if frozen else self.thresholds.read(f"{where}.thresholds", fixed)
-        return Override(ports, levels, frozen)
+        return Override(ports, levels)
 
     def show(self, value: Any) -> str:
         does = (
@@ -393,7 +392,7 @@ def _one_for_each_threshold(item: Kind) -> Callable[[Draft], ListOf]:
         count = draft.scheme.queue_rule.demotions(draft.queues)
         return ListOf(
             item,
-            shortest=count if draft.has_queues else 0,
+            shortest=count if "queues" in draft.read else 0,
             longest=max(count, 0),
             increasing=True,
             because=f"scheme {draft.scheme.name}, queues = {draft.queues}",

@@ -25,21 +25,11 @@ import numpy as np
 import numpy.typing as npt
 
 from sluice.policy import tags
-from sluice.policy.network.graph import INGRESS_GROUPS, TRUNKS
+from sluice.policy.network.graph import INGRESS_GROUPS
 from sluice.policy.schema.desired import Policy, queue_map
 from sluice.policy.schemes import ThresholdRule
-from sluice.policy.thresholds.ended_flows import believed_ends, most_ends
+from sluice.policy.thresholds import port_traffic
 from sluice.policy.thresholds.online import EdgeIndices, delay_model, threshold_limits, worthwhile_thresholds
-from sluice.policy.thresholds.port_traffic import (
-    Counters,
-    Floats,
-    PortTraffic,
-    Robust,
-    flow_sizes,
-    load_of_tags,
-    load_up_to,
-    payload_by_bucket,
-)
 from sluice.policy.units import MSS_BYTES, NS_PER_MS, NS_PER_S
 
 Counts = npt.NDArray[np.int64]
@@ -146,29 +136,20 @@ Mask = npt.NDArray[np.bool_]
 class PortCounters:
     """Cumulative counters of P ports."""
 
-    packets: Counters
+    packets: port_traffic.Counters
     """By tag, shape (P, 62)."""
-    bytes: Counters
+    bytes: port_traffic.Counters
     """Frames, headers included; the same shape."""
-    completed: Counters
+    completed: port_traffic.Counters
     """Packets with a FIN by group of ingress ports and attained-service bucket, shape (P, INGRESS_GROUPS, 40)."""
-
-    @classmethod
-    def of_completed(cls, completed: Counts) -> PortCounters:
-        """Counters of switches that count only completed flows: by group and bucket, or of trunks alone by bucket."""
-        by_tag = np.zeros((len(completed), tags.TAG_COUNT), np.int64)
-        if completed.ndim == 2:
-            by_group = np.zeros((len(completed), INGRESS_GROUPS, tags.ATTAINED_BUCKETS), np.int64)
-            by_group[:, TRUNKS] = completed
-            completed = by_group
-        return cls(by_tag, by_tag, completed)
 
     @classmethod
     def zero(cls, ports: int) -> PortCounters:
         """Counters of ports that have counted nothing."""
-        return cls.of_completed(np.zeros((ports, tags.ATTAINED_BUCKETS), np.int64))
+        by_tag = np.zeros((ports, tags.TAG_COUNT), np.int64)
+        return cls(by_tag, by_tag, np.zeros((ports, INGRESS_GROUPS, tags.ATTAINED_BUCKETS), np.int64))
 
-    def in_rows(self) -> Counters:
+    def in_rows(self) -> port_traffic.Counters:
         """All counters of a port in one row, shape (P, 124 + INGRESS_GROUPS * 40)."""
         flat = self.completed.reshape(len(self.completed), INGRESS_GROUPS * tags.ATTAINED_BUCKETS)
         return np.concatenate([self.packets, self.bytes, flat], axis=1).astype(np.int64)
@@ -193,7 +174,7 @@ class Adaptation:
         self._rates_bps = np.asarray([rate or 1 for rate in rates_bps], np.float64)
         self._rate_unknown = np.asarray([rate is None for rate in rates_bps], bool)
         self._window = SlidingCounts(policy.window_ms * NS_PER_MS)
-        self._evaluated: PortTraffic | None = None
+        self._evaluated: port_traffic.PortTraffic | None = None
         """The traffic in the window, from the first time that it is needed until the next counters."""
         self.edges: EdgeIndices = edges_of(
             start if start is not None else [policy.thresholds] * len(rates_bps)
@@ -226,7 +207,7 @@ class Adaptation:
         if grown is None or (online and not self._window.covered_ns):
             return np.zeros(len(self._rates_bps), np.int64)
         traffic = self._traffic(grown)
-        flows = flow_sizes(traffic).flows if online else traffic.ends.sum(axis=(1, 2))
+        flows = port_traffic.flow_sizes(traffic).flows if online else traffic.ends.sum(axis=(1, 2))
         return np.rint(flows).astype(np.int64)
 
     def thresholds(self, row: int) -> tuple[int, ...]:
@@ -248,7 +229,7 @@ class Adaptation:
                 wanted = percentile_edges(traffic.believed_sizes, self._policy.percentiles)
             case ThresholdRule.ONLINE if self._window.covered_ns:
                 traffic = self._traffic(grown)
-                sizes, load = flow_sizes(traffic), load_up_to(traffic)
+                sizes, load = port_traffic.flow_sizes(traffic), port_traffic.load_up_to(traffic)
                 # A port whose rate is not known has the assumed load.
                 assumed = _ASSUMED_LOAD / np.maximum(load[:, -1], 1e-9)
                 scale = np.where(self._rate_unknown, assumed, 1.0)[:, None]
@@ -262,7 +243,7 @@ class Adaptation:
         self.edges = np.where(moved[:, None], wanted, self.edges)
         return np.asarray(moved)
 
-    def _traffic(self, grown: Counters) -> PortTraffic:
+    def _traffic(self, grown: port_traffic.Counters) -> port_traffic.PortTraffic:
         if self._evaluated is not None:
             return self._evaluated
         packets, frame_bytes, completed = np.split(grown, [tags.TAG_COUNT, 2 * tags.TAG_COUNT], axis=1)
@@ -275,13 +256,15 @@ class Adaptation:
         robust, ends = None, completed.astype(float)
         if policy.robust_ends:
             packet_bytes = tags.longest_packet_bytes(policy.tag_burst or self._measured_burst_bytes)
-            robust = Robust(policy.min_flows, packet_bytes, policy.reserved_dscp)
-            # The ends that the port's payload confirms. A port that counts no bytes believes all of them.
-            most = most_ends(payload_by_bucket(packets, frame_bytes), robust.packet_bytes, robust.reserved)
-            most[~frame_bytes.any(axis=1)] = np.inf
-            ends = believed_ends(completed, most)
+            robust = port_traffic.Robust(policy.min_flows, packet_bytes, policy.reserved_dscp)
+            most = port_traffic.most_ends(
+                port_traffic.payload_by_bucket(packets, frame_bytes), robust.packet_bytes, robust.reserved
+            )
+            ends = port_traffic.believed_ends(completed, most)
         seconds = np.full(len(grown), self._window.covered_ns / NS_PER_S)
-        self._evaluated = PortTraffic(packets, frame_bytes, ends, seconds, self._rates_bps, robust)
+        self._evaluated = port_traffic.PortTraffic(
+            packets, frame_bytes, ends, seconds, self._rates_bps, robust
+        )
         return self._evaluated
 
 
@@ -291,13 +274,13 @@ def edges_of(thresholds_bytes: Sequence[Sequence[int]]) -> EdgeIndices:
     return np.asarray(rows, np.int64).reshape(len(rows), len(rows[0]) if rows else 0)
 
 
-def _load_before_levels(policy: Policy, traffic: PortTraffic) -> Floats:
+def _load_before_levels(policy: Policy, traffic: port_traffic.PortTraffic) -> port_traffic.Floats:
     """Load that the port serves before each level, shape (P, L).
 
     It is the load of tags other than attained service (deadlines, known sizes) in queues before the level's queue.
     """
     queue_of = np.asarray(queue_map(policy, policy.thresholds))
-    load = load_of_tags(traffic)
+    load = port_traffic.load_of_tags(traffic)
     load[:, _ATTAINED] = 0.0
     queues = map(policy.definition.queue_rule.queue_of_level, range(len(policy.thresholds) + 1))
     return np.stack([load[:, queue_of < queue].sum(axis=1) for queue in queues], axis=1)

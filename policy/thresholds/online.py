@@ -168,21 +168,19 @@ class DelayTerms:
         They are among some edges (indices), by default among all. An empty level ends at the last edge. Dynamic
         programming over levels: `best` is the least cost of the levels so far, by their last point.
         """
-        ends = self.model.ends
-        if edges is not None:
-            ends = np.where(
-                np.isin(np.arange(len(_POINTS)), [*(edge + 1 for edge in edges), BUCKETS]), ends, np.inf
-            )
+        some = slice(None) if edges is None else np.unique([*(edge + 1 for edge in edges), BUCKETS])
+        points = np.arange(len(_POINTS))[some]
+        ends, order_cost = self.model.ends[some], _ORDER_COST[some][:, some]
         (of_a, of_b), *lower = self.factors
-        best = np.einsum("pi,pbi->pb", of_a[:, 0], of_b) + self.model.first_ends
+        best = np.einsum("pi,pbi->pb", of_a[:, 0], of_b[:, some]) + self.model.first_ends[some]
         came_from = []
         for of_a, of_b in lower:
-            through = np.matmul(of_a, of_b.swapaxes(1, 2))
+            through = np.matmul(of_a[:, some], of_b[:, some].swapaxes(1, 2))
             through += (best + ends)[:, :, None]
-            through += _ORDER_COST
+            through += order_cost
             came_from.append(through.argmin(axis=1))
             best = np.take_along_axis(through, came_from[-1][:, None, :], axis=1)[:, 0]
-        return _trace(came_from, len(best)), best[:, -1]
+        return points[_trace(came_from, *best.shape)] - 1, best[:, -1]
 
     def cost(self, thresholds: EdgeIndices) -> Floats:
         """Mean slowdown with these thresholds, shape (P,)."""
@@ -200,13 +198,13 @@ def delay_terms(model: DelayModel, levels: int) -> DelayTerms:
     return DelayTerms(model, [_factors(model, level) for level in range(levels)])
 
 
-def _trace(came_from: list[npt.NDArray[np.int64]], ports: int) -> EdgeIndices:
-    """The thresholds on the best path, followed back from the last point."""
-    at = np.full(ports, BUCKETS)
+def _trace(came_from: list[npt.NDArray[np.int64]], ports: int, points: int) -> npt.NDArray[np.int64]:
+    """The places of the best path's points, followed back from the last one."""
+    at = np.full(ports, points - 1)
     chosen = np.zeros((ports, len(came_from)), np.int64)
     for level, choice in reversed(list(enumerate(came_from))):
         at = choice[np.arange(ports), at]
-        chosen[:, level] = at - 1
+        chosen[:, level] = at
     return chosen
 
 

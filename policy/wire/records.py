@@ -6,7 +6,7 @@ The schedule of a run is here, too: the run writes it for the agent of each host
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -248,11 +248,3 @@ class Schedule:
         """Return the part that a host sends, by start time."""
         mine = (flow for flow in self.flows if flow.src == host)
         return replace(self, flows=tuple(sorted(mine, key=lambda flow: flow.start_s)))
-
-
-def by_source(flows: Sequence[ScheduledFlow]) -> Mapping[str, list[ScheduledFlow]]:
-    """Return the flows that each host sends."""
-    grouped: dict[str, list[ScheduledFlow]] = {}
-    for flow in flows:
-        grouped.setdefault(flow.src, []).append(flow)
-    return grouped

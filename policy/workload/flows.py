@@ -4,20 +4,13 @@
 A seeded generator draws a schedule in batches of columns. So a million flows take a second, and
 the memory of one batch. The testbed's agents run the same flows (as ScheduledFlow) as the
 simulator (as columns).
-
-Traces of flows: "ms KB sender" lines, the format of PIAS's testbed (Bai et al., NSDI 2015;
-github baiwei0427/PIAS).
-
-ms: time since the previous flow; for the first flow, since the start of the run. KB: units of 1024
-bytes, as in PIAS's programs. sender: 0 is the first host that is not the receiver, 1 the second.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -27,65 +20,10 @@ from sluice.policy.errors import FieldError
 from sluice.policy.figures.metrics import Array, IdealTimes
 from sluice.policy.network.graph import Topology
 from sluice.policy.schema.entries import entry
-from sluice.policy.schema.kinds import Choice, Duration, Number
-from sluice.policy.units import BITS_PER_BYTE, FRAME_BYTES, MAX_FLOW_BYTES, NS_PER_S
+from sluice.policy.schema.kinds import Choice, Duration, Number, Text, Whole
+from sluice.policy.units import NS_PER_S
 from sluice.policy.wire.records import QUENCH, ScheduledFlow, size_class
 from sluice.policy.workload.sizes import Sizes
-
-KB_BYTES = 1024
-MAX_SENDER = 65_534
-MAX_GAP_MS = 3_600_000.0
-"""One hour."""
-
-
-@dataclass(frozen=True)
-class Trace:
-    """Columns of equal length."""
-
-    name: str
-    gap_s: npt.NDArray[np.float64]
-    size_bytes: npt.NDArray[np.float64]
-    sender: npt.NDArray[np.int64]
-
-    def __len__(self) -> int:
-        return len(self.gap_s)
-
-
-def parse_trace(name: str, text: str) -> Trace:
-    """Read the lines. "#" starts a comment. FieldError names the line."""
-    rows = []
-    for number, line in enumerate(text.splitlines(), start=1):
-        words = line.split("#")[0].split()
-        if words:
-            rows.append(_row(name, number, words))
-    if not rows:
-        raise FieldError(name, 'has no flow; write "ms KB sender" lines')
-    gap_ms, size_kb, sender = zip(*rows, strict=True)
-    return Trace(
-        name, np.asarray(gap_ms) / 1000, np.asarray(size_kb) * KB_BYTES, np.asarray(sender, np.int64)
-    )
-
-
-def _row(name: str, number: int, words: list[str]) -> tuple[float, float, int]:
-    try:
-        gap_ms, size_kb, sender = float(words[0]), float(words[1]), int(words[2])
-    except (ValueError, IndexError):
-        gap_ms = math.nan
-    if len(words) != 3 or not math.isfinite(gap_ms):
-        line = " ".join(words)
-        raise FieldError(name, f'line {number}: write "ms KB sender", for example "12.5 30 4", not {line!r}')
-    if (
-        not 0 <= gap_ms <= MAX_GAP_MS
-        or not 0 < size_kb <= MAX_FLOW_BYTES / KB_BYTES
-        or not 0 <= sender <= MAX_SENDER
-    ):
-        raise FieldError(
-            name,
-            f"line {number}: ms must be 0 to {MAX_GAP_MS:g}, KB above 0 and at most {MAX_FLOW_BYTES / KB_BYTES:g}, "
-            f"and the sender 0 to {MAX_SENDER}",
-        )
-    return gap_ms, size_kb, sender
-
 
 BATCH_FLOWS = 4096
 
@@ -218,29 +156,66 @@ class Shift:
     sizes: Sizes
 
 
+PATTERN = Choice(("all-to-all", "many-to-one", "permutation", "incast"))
+FLOWS = Whole(1, 10**9)
+MAX_LOAD = 0.99
+
+
 @dataclass(frozen=True)
-class Workload:
+class Load(Number):
+    """Part of a link's rate."""
+
+    def read(self, where: str, value: object) -> float:
+        if type(value) in (int, float) and value >= 1:  # type: ignore[operator]
+            raise FieldError(
+                where,
+                f"must be below 1, not {value!r}: on an overloaded link, queues grow without limit; "
+                f"give at most {MAX_LOAD}, or interarrival for a burst",
+            )
+        return super().read(where, value)
+
+
+@dataclass(frozen=True)
+class CommonKeys:
+    """The common keys of random flows and incasts."""
+
+    flows: int = entry(FLOWS, "Flows of the run.")
+    pattern: str = entry(PATTERN, "Which hosts send to which.", default="all-to-all")
+    to: str | None = entry(
+        Text(longest=64, what="the name of a host"),
+        "The one receiver. many-to-one needs it; with incast, any host asks without it.",
+        default=None,
+    )
+    load: float | None = entry(
+        Load(0.001, MAX_LOAD),
+        "Load of the host links, frame overhead included; with many-to-one, of the receiver's link.",
+        default=None,
+    )
+    interarrival_s: float | None = entry(
+        Duration(1, 3600 * NS_PER_S, to="s", whole=False),
+        "Instead of load: mean time between two starts; with incast, between two requests.",
+        key="interarrival",
+        default=None,
+    )
+    scale: float = entry(
+        Number(1e-6, 1e6), "Factor of all sizes, and of the limits of the size classes.", default=1.0
+    )
+    size_known: float = entry(
+        Number(0, 1), "Share of the flows without deadline whose programs declare the size.", default=0.0
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workload(CommonKeys):
     """Random flows, as a scenario's [workload] and [deadlines] define them."""
 
     sizes: Sizes
-    pattern: str
-    to: str | None
-    """The one receiver. None in an incast means that any host asks."""
-    load: float | None
-    """Load of the receiver's link, or of every host's; None: the flows start every
-    `interarrival_s` on average."""
-    flows: int
-    scale: float = 1.0
-    """Factor of all sizes."""
     shifts: tuple[Shift, ...] = ()
     """Other sizes from some points of the run on, by `at`."""
     deadlines: Deadlines | None = None
-    interarrival_s: float | None = None
-    """Mean time between two starts (in an incast: between two requests), if there is no load."""
+    """Flows with a deadline always declare their sizes."""
     fanin: int = 1
     """Incast: number of senders that answer one request."""
-    size_known: float = 0.0
-    """Share of the flows without deadline whose programs declare the size. Flows with a deadline always do."""
 
     @property
     def all_sizes(self) -> tuple[Sizes, ...]:
@@ -252,32 +227,6 @@ class Workload:
         """Names of the congestion controls that parts of the flows ask for."""
         groups = (group for sizes in self.all_sizes for group in sizes.groups)
         return frozenset(group.control for group in groups if group.control)
-
-
-@dataclass(frozen=True)
-class TraceWorkload:
-    """The flows of a trace, all to one receiver."""
-
-    trace: Trace
-    to: str
-    flows: int
-    """How many flows of the trace to use, from its first on."""
-    scale: float = 1.0
-    deadlines: Deadlines | None = None
-    size_known: float = 0.0
-    vary: bool = True
-    """Whether the scenario's seed varies starts and paths."""
-    controls: ClassVar[frozenset[str]] = frozenset()
-
-
-def delays_s(sources: npt.NDArray[np.int64], topology: Topology, rng: np.random.Generator) -> Array:
-    """Return for each sender a time in seconds, drawn evenly from less than a full packet takes at its link.
-
-    A schedule from a file is varied by so much between seeds.
-    """
-    rates_bps = np.asarray([topology.edge_port(host.name).rate_bps for host in topology.hosts], np.float64)
-    packet_s: Array = FRAME_BYTES * BITS_PER_BYTE / rates_bps[sources]
-    return rng.random(len(sources)) * packet_s
 
 
 def flows_of(

@@ -19,9 +19,21 @@ A value is a quantity with a unit, as in a scenario. A column whose name ends in
 time_ms, time_us, time_ns, and the same for deadline. Sizes may be plain numbers, because the column's name is their
 unit. The deadline counts from the flow's start; an empty value means that the flow has none. A plain number of fewer
 than 64 bytes is a flow of 64. Columns of other names have no effect.
+
+Lists of flows as other simulators have them, known by their content. Hosts are numbered from 0 there: 0 is h1.
+
+    HPCC's ns-3     3                                 a count, then: src dst priority port bytes start_s
+                    0 2 3 100 150000 2.0
+    Homa            0 2 310000 0.000013               src dst bytes start_s
+    htsim           Nodes 4                           then: src->dst [id N] start picoseconds size bytes
+                    Connections 1
+                    0->2 start 13000 size 310000
+
+Times count from the first flow if it starts a second or more after 0. Flows of fewer than 64 bytes have 64.
 """
 
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
@@ -31,15 +43,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from sluice.policy import controls
+from sluice.policy import controls, units
 from sluice.policy.errors import FieldError, guess, refuse_unknown, shortened
 from sluice.policy.figures.metrics import Array, IdealTimes
 from sluice.policy.network.graph import Topology
 from sluice.policy.schema.entries import entries, entry, read
 from sluice.policy.schema.kinds import Choice, Duration, Flag, Kind, Number, Schema, Size, Text
-from sluice.policy.units import MAX_FLOW_BYTES, MIN_FLOW_BYTES, NS_PER_MS, NS_PER_S, NS_PER_US
 from sluice.policy.wire.records import QUENCH
-from sluice.policy.workload.flows import BATCH_FLOWS, FlowBatch, all_or_none, delays_s
+from sluice.policy.workload.flows import BATCH_FLOWS, FlowBatch, all_or_none
 
 VARY: Any = entry(
     Flag(),
@@ -75,7 +86,7 @@ CONTROL: Any = entry(
     default=None,
 )
 _HOST = Text(longest=64, what="the name of a host")
-_LONGEST_NS = 86_400 * NS_PER_S
+_LONGEST_NS = 86_400 * units.NS_PER_S
 _START = Duration(0, _LONGEST_NS, to="s", whole=False)
 _TIME_US = Duration(1, _LONGEST_NS, to="us", whole=False)
 
@@ -87,7 +98,9 @@ class ExplicitFlow:
     source: str = entry(_HOST, "Sending host.", key="from")
     to: str = entry(_HOST, "Receiving host.")
     start_s: float = entry(_START, "Start of the flow.", key="start", default=0.0)
-    bytes: int | None = entry(Size(MIN_FLOW_BYTES, MAX_FLOW_BYTES), "Size of the flow.", default=None)
+    bytes: int | None = entry(
+        Size(units.MIN_FLOW_BYTES, units.MAX_FLOW_BYTES), "Size of the flow.", default=None
+    )
     until_s: float | None = entry(
         _START, "Instead of bytes: the host sends an endless flow until then.", key="until", default=None
     )
@@ -138,7 +151,7 @@ class ExplicitWorkload:
 
     flows: tuple[ExplicitFlow, ...]
     places: tuple[str, ...] = ()
-    """The place of each flow in its file, if the flows come from a trace (policy/workload/listed_flows.py)."""
+    """The place of each flow in its file, if the flows come from one."""
     vary: bool = True
     """Whether the scenario's seed varies starts and paths."""
 
@@ -204,13 +217,14 @@ def explicit_batches(
 ) -> Iterator[FlowBatch]:
     """The flows that start before `until_s`, by start time. Flows with one start time keep the document's order.
 
-    `rng`: delays the starts (`delays_s`), but not those of endless flows.
+    `rng`: each flow that ends starts later by a random part of the time that a full packet takes at its sender's link.
     """
     index = {host.name: i for i, host in enumerate(topology.hosts)}
     ideal = IdealTimes(topology)
     flows = [flow for flow in workload.flows if flow.start_s < until_s]
     if rng is not None:
-        late_s = delays_s(np.asarray([index[flow.source] for flow in flows]), topology, rng).tolist()
+        packet_s = [8 * units.FRAME_BYTES / topology.edge_port(flow.source).rate_bps for flow in flows]
+        late_s = (rng.random(len(flows)) * packet_s).tolist()
         flows = [
             flow if flow.until_s is not None else replace(flow, start_s=flow.start_s + late)
             for flow, late in zip(flows, late_s, strict=True)
@@ -232,7 +246,7 @@ def _batch(
         src=np.asarray([index[flow.source] for flow in flows]),
         dst=np.asarray([index[flow.to] for flow in flows]),
         size_bytes=np.asarray(
-            [MIN_FLOW_BYTES if flow.bytes is None else flow.bytes for flow in flows], np.int64
+            [units.MIN_FLOW_BYTES if flow.bytes is None else flow.bytes for flow in flows], np.int64
         ),
         deadline_us=times(lambda flow: flow.deadline_us),
         size_known=np.asarray([flow.size_known for flow in flows], np.bool_),
@@ -251,9 +265,9 @@ def _batch(
 
 
 SUFFIXES = (".csv", ".parquet")
-"""Names of files that hold such a table. Other traces have "ms KB sender" lines (policy/workload/flows.py)."""
+"""Names of files that hold such a table. Others hold a list of another simulator."""
 
-_UNITS_NS = {"s": NS_PER_S, "ms": NS_PER_MS, "us": NS_PER_US, "ns": 1}
+_UNITS_NS = {"s": units.NS_PER_S, "ms": units.NS_PER_MS, "us": units.NS_PER_US, "ns": 1}
 _TOO_LONG_NS = 10**17
 """Longer than every bound, and short enough for a quantity in text."""
 _TIMES = ("time", "deadline")
@@ -268,7 +282,7 @@ Row = tuple[str, Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class FlowTable:
-    """A table whose rows are not reader yet."""
+    """A table whose rows are not read yet."""
 
     name: str
     """The file, for errors."""
@@ -359,8 +373,8 @@ def _size(column: str, value: object) -> Any:
         return _KINDS["bytes"].read(column, value)
     if number != round(number):
         raise FieldError(column, f"must be whole bytes or a size such as 20KB, not {shortened(value)}")
-    small = 0 < number < MIN_FLOW_BYTES
-    return _KINDS["bytes"].read(column, f"{MIN_FLOW_BYTES if small else round(number)}B")
+    small = 0 < number < units.MIN_FLOW_BYTES
+    return _KINDS["bytes"].read(column, f"{units.MIN_FLOW_BYTES if small else round(number)}B")
 
 
 def _number(value: object) -> Decimal | None:
@@ -383,3 +397,104 @@ def _flow_of_row(readers: Mapping[str, tuple[str, Reader]], row: Mapping[str, An
     if values["source"] == values["to"]:
         raise FieldError(readers["dst"][0], f"must differ from src, {shortened(values['source'])}")
     return ExplicitFlow(**values)
+
+
+# ── Lists of other simulators ──────────────────────────────────────────────────────────────────────────────────────
+
+
+_COLUMNS = ("time_ns", "src", "dst", "bytes")
+_HTSIM = re.compile(r"([0-9]+)->([0-9]+)((?: [a-z_]+ [0-9.]+)*)")
+_COUNT = re.compile(r"[0-9]{1,18}")
+
+
+@dataclass(frozen=True)
+class _Flow:
+    place: str
+    start_ns: float
+    source: int
+    sink: int
+    size_bytes: int
+
+
+_Read = Callable[[str, str], _Flow | None]
+"""Reads a line, by its place and its text. None: the line has no flow."""
+
+
+def parse_list(name: str, text: str) -> FlowTable | None:
+    """Return the flows of a list; None if it has none of these forms. Raises FieldError that names the line."""
+    lines = [
+        (f"line {number}", line.strip())
+        for number, line in enumerate(text.splitlines(), start=1)
+        if line.strip() and not line.lstrip().startswith("#")
+    ]
+    form = _form(lines)
+    if form is None:
+        return None
+    title, reader, flow_lines = form
+    flows = []
+    for place, line in lines[flow_lines]:
+        try:
+            flow = reader(place, line)
+            if flow is not None and not math.isfinite(flow.start_ns):
+                raise ValueError
+        except (ValueError, IndexError, OverflowError):
+            raise FieldError(
+                name, f"{place}: {shortened(line)} is no flow of a list as {title} has it"
+            ) from None
+        if flow is not None:
+            flows.append(flow)
+    return _table(name, title, flows)
+
+
+def _form(lines: list[tuple[str, str]]) -> tuple[str, _Read, slice] | None:
+    """Return the simulator's name, the reader of its lines, and the lines that it reads."""
+    words = [line.split() for _, line in lines[:2]]
+    if words[:1] and words[0][0] == "Nodes":
+        return "htsim", _htsim, slice(None)
+    if len(words) == 2 and len(words[0]) == 1 and _COUNT.fullmatch(words[0][0]) and len(words[1]) == 6:
+        return "HPCC's ns-3", _hpcc, slice(1, 1 + int(words[0][0]))
+    if words[:1] and len(words[0]) == 4 and all(_COUNT.fullmatch(word) for word in words[0][:3]):
+        return "Homa's simulator", _homa, slice(None)
+    return None
+
+
+def _hpcc(place: str, line: str) -> _Flow:
+    source, sink, _, _, size, start_s = line.split()
+    return _Flow(place, float(start_s) * units.NS_PER_S, int(source), int(sink), int(size))
+
+
+def _homa(place: str, line: str) -> _Flow:
+    source, sink, size, start_s = line.split()
+    return _Flow(place, float(start_s) * units.NS_PER_S, int(source), int(sink), int(size))
+
+
+def _htsim(place: str, line: str) -> _Flow | None:
+    if line.split()[0] in ("Nodes", "Connections"):
+        return None
+    match = _HTSIM.fullmatch(" ".join(line.split()))
+    words = match[3].split() if match else []
+    values = dict(zip(words[::2], words[1::2], strict=True))
+    if match is None or not {"start", "size"} <= values.keys():
+        raise FieldError(
+            "workload.trace", f"{place}: {shortened(line)} has no start and size; triggers are not read"
+        )
+    start_ns, size_bytes = float(values["start"]) / units.PS_PER_NS, int(float(values["size"]))
+    return _Flow(place, start_ns, int(match[1]), int(match[2]), size_bytes)
+
+
+def _table(name: str, title: str, flows: list[_Flow]) -> FlowTable:
+    earliest_ns = min((flow.start_ns for flow in flows), default=0.0)
+    offset_ns = earliest_ns if earliest_ns >= units.NS_PER_S else 0.0
+    small = sum(flow.size_bytes < units.MIN_FLOW_BYTES for flow in flows)
+    said = [f"read as a list of {title}: {len(flows):,} flows, host 0 is h1"]
+    if offset_ns:
+        said.append(f"times count from {offset_ns / units.NS_PER_S:g} s on")
+    if small:
+        said.append(f"{small:,} flows of fewer than {units.MIN_FLOW_BYTES} bytes have {units.MIN_FLOW_BYTES}")
+
+    def row(flow: _Flow) -> Row:
+        start_ns, size_bytes = round(flow.start_ns - offset_ns), max(flow.size_bytes, units.MIN_FLOW_BYTES)
+        values = (start_ns, f"h{flow.source + 1}", f"h{flow.sink + 1}", size_bytes)
+        return flow.place, dict(zip(_COLUMNS, values, strict=True))
+
+    return FlowTable(name, _COLUMNS, map(row, flows), "; ".join(said))

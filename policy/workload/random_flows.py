@@ -10,7 +10,7 @@ of every flow, as indices in `topology.hosts`. It takes exactly one uniform numb
 a schedule does not depend on the size of its batches.
 
 A workload with `load` must not overload a link: queues would grow during the whole run, and the figures would depend on
-its length. `interarrival`, explicit flows, traces and background flows are not checked, because they may overload links
+its length. `interarrival`, listed flows and background flows are not checked, because they may overload links
 on purpose.
 """
 
@@ -26,7 +26,7 @@ import numpy.typing as npt
 from sluice.policy.errors import FieldError
 from sluice.policy.figures.metrics import Array, IdealTimes, edge_ports
 from sluice.policy.network.graph import Topology
-from sluice.policy.workload.flows import BATCH_FLOWS, FlowBatch, TraceWorkload, Workload, delays_s
+from sluice.policy.workload.flows import BATCH_FLOWS, FlowBatch, Workload
 from sluice.policy.workload.sizes import Parts, Sizes, mean_wire_bytes, scaled_bytes
 
 
@@ -63,8 +63,6 @@ class Poisson:
         self._now_s = float(starts_s[-1])
         return np.repeat(starts_s, self._together)[: len(mean_gap_s)]
 
-
-PATTERNS = ("all-to-all", "many-to-one", "permutation", "incast")
 
 Hosts = npt.NDArray[np.int64]
 
@@ -245,44 +243,14 @@ def _spread(
 _STREAMS = 7
 
 
-class _Drawn:
-    """What all drawn flows have: generators, ideal times, and what programs declare about their flows."""
-
-    def __init__(
-        self, workload: Workload | TraceWorkload, topology: Topology, rng: np.random.Generator
-    ) -> None:
-        seed = np.random.SeedSequence(int(rng.integers(2**63)))
-        *self.streams, self._chance, self._time, self._known = map(
-            np.random.default_rng, seed.spawn(_STREAMS)
-        )
-        self._workload, self._ideal = workload, IdealTimes(topology)
-
-    def plain(self, first: int, start_s: Array, src: Hosts, dst: Hosts, sizes_bytes: Array) -> FlowBatch:
-        """Return the flows. A share of them has a deadline; with one, the size is always declared."""
-        count, deadlines = len(start_s), self._workload.deadlines
-        deadline_us = np.full(count, np.nan)
-        if deadlines is not None:
-            deadline_us = deadlines.draw(self._chance, self._time, count)
-        is_known = self._known.random(count) < self._workload.size_known
-        return FlowBatch.plain(
-            first,
-            start_s=start_s,
-            src=src,
-            dst=dst,
-            size_bytes=scaled_bytes(sizes_bytes, self._workload.scale),
-            deadlines=deadlines,
-            deadline_us=deadline_us,
-            size_known=~np.isnan(deadline_us) | is_known,
-            ideal=self._ideal,
-        )
-
-
 class RandomFlows:
     """The flows of a `Workload`, in batches."""
 
     def __init__(self, workload: Workload, topology: Topology, rng: np.random.Generator) -> None:
-        self._drawn = _Drawn(workload, topology, rng)
-        gap, self._size, source, sink = self._drawn.streams
+        self._workload, self._ideal = workload, IdealTimes(topology)
+        seed = np.random.SeedSequence(int(rng.integers(2**63)))
+        streams = map(np.random.default_rng, seed.spawn(_STREAMS))
+        gap, self._size, source, sink, self._chance, self._time, self._known = streams
         starts = (0, *(math.ceil(shift.at * workload.flows) for shift in workload.shifts))
         self._phases = list(zip(starts, workload.all_sizes, strict=True))
         self._gap_s = [1 / arrival_rate_per_s(workload, topology, sizes) for _, sizes in self._phases]
@@ -292,10 +260,23 @@ class RandomFlows:
         self._arrivals = Poisson(gap, workload.fanin)
 
     def batch(self, first: int, count: int) -> FlowBatch:
-        """The next flows, of which the first has this number."""
+        """The next flows, of which the first has this number. With a deadline, the size is always declared."""
         sizes, parts, gap_s = self._sizes(first, self._size.random(count))
         src, dst = self._pairs(parts)
-        flows = self._drawn.plain(first, self._arrivals.starts_s(gap_s), src, dst, sizes)
+        deadlines = self._workload.deadlines
+        deadline_us = deadlines.draw(self._chance, self._time, count) if deadlines else np.full(count, np.nan)
+        is_known = self._known.random(count) < self._workload.size_known
+        flows = FlowBatch.plain(
+            first,
+            start_s=self._arrivals.starts_s(gap_s),
+            src=src,
+            dst=dst,
+            size_bytes=scaled_bytes(sizes, self._workload.scale),
+            deadlines=deadlines,
+            deadline_us=deadline_us,
+            size_known=~np.isnan(deadline_us) | is_known,
+            ideal=self._ideal,
+        )
         if not any(group.control for group in self._groups):
             return flows
         return replace(flows, controls=tuple(self._groups[part].control for part in parts.tolist()))
@@ -316,55 +297,20 @@ class RandomFlows:
         return np.concatenate(sizes), np.concatenate(parts), np.concatenate(gaps)
 
 
-class TraceFlows:
-    """The flows of a `TraceWorkload`, in batches."""
-
-    def __init__(
-        self, workload: TraceWorkload, topology: Topology, rng: np.random.Generator, vary: bool = False
-    ) -> None:
-        names = [host.name for host in topology.hosts]
-        self._to = names.index(workload.to)
-        sender = workload.trace.sender[: workload.flows]
-        if sender.max() >= len(names) - 1:
-            raise FieldError(
-                "workload.trace",
-                f"has sender {sender.max()}, but there are {len(names) - 1} hosts besides {workload.to}; senders "
-                "count from 0, so add hosts to the fabric",
-            )
-        self._drawn = _Drawn(workload, topology, rng)
-        src = sender + (sender >= self._to)
-        start_s = np.cumsum(workload.trace.gap_s[: workload.flows])
-        if vary:
-            start_s = start_s + delays_s(src, topology, rng)
-        order = np.argsort(start_s, kind="stable")
-        self._src, self._start_s = src[order], start_s[order]
-        self._sizes_bytes = workload.trace.size_bytes[: workload.flows][order]
-
-    def batch(self, first: int, count: int) -> FlowBatch:
-        """The flows of the trace from this one on."""
-        part = slice(first, first + count)
-        src = self._src[part]
-        dst = np.full_like(src, self._to)
-        return self._drawn.plain(first, self._start_s[part], src, dst, self._sizes_bytes[part])
-
-
 def random_batches(
-    workload: Workload | TraceWorkload,
+    workload: Workload,
     topology: Topology,
     rng: np.random.Generator,
     until_s: float = math.inf,
     batch_flows: int = BATCH_FLOWS,
-    *,
-    vary: bool = False,
 ) -> Iterator[FlowBatch]:
     """Yield every flow that starts before `until_s`, by start time. Raises FieldError if the
-    topology lacks hosts. `vary`: delay the starts of a trace (`delays_s`)."""
-    together = workload.fanin if isinstance(workload, Workload) else 1
-    step = together * max(1, batch_flows // together)
-    return _batches(_flows_of(workload, topology, rng, vary), workload.flows, step, until_s)
+    topology lacks hosts."""
+    step = workload.fanin * max(1, batch_flows // workload.fanin)
+    return _batches(RandomFlows(workload, topology, rng), workload.flows, step, until_s)
 
 
-def _batches(flows: RandomFlows | TraceFlows, count: int, step: int, until_s: float) -> Iterator[FlowBatch]:
+def _batches(flows: RandomFlows, count: int, step: int, until_s: float) -> Iterator[FlowBatch]:
     for first in range(0, count, step):
         batch = flows.batch(first, min(step, count - first))
         due = int(np.searchsorted(batch.start_s, until_s))
@@ -374,16 +320,7 @@ def _batches(flows: RandomFlows | TraceFlows, count: int, step: int, until_s: fl
             return
 
 
-def check_random(workload: Workload | TraceWorkload, topology: Topology) -> None:
+def check_random(workload: Workload, topology: Topology) -> None:
     """Raise FieldError if the topology lacks hosts for the workload, or if a link cannot carry its load."""
-    _flows_of(workload, topology, np.random.default_rng(0))
-    if isinstance(workload, Workload):
-        check_offered_load(workload, topology)
-
-
-def _flows_of(
-    workload: Workload | TraceWorkload, topology: Topology, rng: np.random.Generator, vary: bool = False
-) -> RandomFlows | TraceFlows:
-    if isinstance(workload, TraceWorkload):
-        return TraceFlows(workload, topology, rng, vary)
-    return RandomFlows(workload, topology, rng)
+    RandomFlows(workload, topology, np.random.default_rng(0))
+    check_offered_load(workload, topology)

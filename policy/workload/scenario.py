@@ -22,7 +22,7 @@ from sluice.policy.schema.kinds import Choice, Duration, ListOf, Number, Rate, S
 from sluice.policy.thresholds.static import Traffic
 from sluice.policy.units import HEADER_BYTES, MSS_BYTES, NS_PER_MS, NS_PER_S, NS_PER_US, US_PER_S
 from sluice.policy.wire.records import ScheduledFlow
-from sluice.policy.workload.flows import FlowBatch, TraceWorkload, Workload, flows_of
+from sluice.policy.workload.flows import FlowBatch, Workload, flows_of
 from sluice.policy.workload.listed_flows import ExplicitWorkload, explicit_batches
 from sluice.policy.workload.random_flows import check_random, random_batches
 from sluice.policy.workload.sizes import Mix
@@ -303,7 +303,7 @@ class ScenarioKeys:
     )
     seed: int = entry(
         Whole(0, 2**63),
-        "Seed of all random numbers. Flows of a list or a trace run exactly as listed with the seed 1, and others vary"
+        "Seed of all random numbers. Flows of a list or a table run exactly as listed with the seed 1, and others vary"
         " them (`workload.vary`).",
         default=LISTED_SEED,
     )
@@ -347,7 +347,7 @@ class Scenario(ScenarioKeys):
 
         Otherwise several seeds would be one run, counted several times.
         """
-        return not isinstance(self.workload, Workload) and self.workload.vary and self.seed != LISTED_SEED
+        return isinstance(self.workload, ExplicitWorkload) and self.workload.vary and self.seed != LISTED_SEED
 
     @property
     def path_salt(self) -> int:
@@ -415,7 +415,7 @@ def scheduled_batches(
     workload = scenario.workload
     if isinstance(workload, ExplicitWorkload):
         return explicit_batches(workload, topology, rng if scenario.varies_listed else None, until_s)
-    return random_batches(workload, topology, rng, until_s, vary=scenario.varies_listed)
+    return random_batches(workload, topology, rng, until_s)
 
 
 def scheduled_flows(
@@ -508,8 +508,6 @@ def _workload_hosts(workload: AnyWorkload) -> list[tuple[str, str, str | None]]:
             for key, name in (("from", flow.source), ("to", flow.to))
         ]
     named: list[tuple[str, str, str | None]] = [("workload.to", "", workload.to)]
-    if isinstance(workload, TraceWorkload):
-        return named
     for sizes in workload.all_sizes:
         if isinstance(sizes, Mix):
             named += [("workload.mix.from", "", name) for part in sizes.parts for name in part.group.sources]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The [workload] and [deadlines] tables of a scenario, checked. The caller passes functions that read files.
 
-A workload is random flows, an incast, a trace, a table of flows, or a list of all its flows. Each of the five has a
-table of keys here. The keys of a listed flow are in `policy/workload/listed_flows.py`.
+A workload is random flows, an incast, a table of flows, or a list of all its flows. The keys of a listed flow
+are in `policy/workload/listed_flows.py`.
 """
 
 from collections.abc import Callable, Mapping
@@ -12,53 +12,19 @@ from typing import Any
 
 from sluice.policy.errors import FieldError
 from sluice.policy.schema.entries import TableOf, entries, entry, read
-from sluice.policy.schema.kinds import Choice, Duration, ListOf, Number, OneOrMore, Size, Text, Whole
-from sluice.policy.units import MAX_FLOW_BYTES, MIN_FLOW_BYTES, NS_PER_S, format_bytes
-from sluice.policy.workload.flows import Deadlines, Shift, Trace, TraceWorkload, Workload
-from sluice.policy.workload.listed_flows import (
-    CONTROL,
-    SUFFIXES,
-    VARY,
-    ExplicitWorkload,
-    FlowTable,
-    explicit_workload,
-)
-from sluice.policy.workload.random_flows import PATTERNS
+from sluice.policy.schema.kinds import ListOf, Number, OneOrMore, Size, Text, Whole
+from sluice.policy.units import MAX_FLOW_BYTES, MIN_FLOW_BYTES, format_bytes
+from sluice.policy.workload.flows import FLOWS, PATTERN, CommonKeys, Deadlines, Shift, Workload
+from sluice.policy.workload.listed_flows import CONTROL, VARY, ExplicitWorkload, FlowTable, explicit_workload
 from sluice.policy.workload.sizes import Group, Mix, MixPart, SizeCdf, Sizes
 
 LoadCdf = Callable[[str], SizeCdf]
-LoadTrace = Callable[[str], Trace | FlowTable]
-AnyWorkload = Workload | TraceWorkload | ExplicitWorkload
-
-MAX_LOAD = 0.99
+LoadTrace = Callable[[str], FlowTable]
+AnyWorkload = Workload | ExplicitWorkload
 
 _HOST = Text(longest=64, what="the name of a host")
 _FILE = Text(longest=4096)
 _FLOW_SIZE = Size(MIN_FLOW_BYTES, MAX_FLOW_BYTES)
-_PATTERN = Choice(PATTERNS)
-_FLOWS = Whole(1, 10**9)
-_SCALE = entry(Number(1e-6, 1e6), "Factor of all sizes, and of the limits of the size classes.", default=1.0)
-_SIZE_KNOWN = entry(
-    Number(0, 1), "Share of the flows without deadline whose programs declare the size.", default=0.0
-)
-
-
-@dataclass(frozen=True)
-class Load(Number):
-    """Part of a link's rate."""
-
-    def read(self, where: str, value: object) -> float:
-        if type(value) in (int, float) and value >= 1:  # type: ignore[operator]
-            raise FieldError(
-                where,
-                f"must be below 1, not {value!r}: on an overloaded link, queues grow without limit; "
-                f"give at most {MAX_LOAD}, or interarrival for a burst",
-            )
-        return super().read(where, value)
-
-
-_LOAD = Load(0.001, MAX_LOAD)
-_GAP = Duration(1, 3600 * NS_PER_S, to="s", whole=False)
 
 
 @dataclass(frozen=True)
@@ -81,30 +47,6 @@ class ShiftKeys:
     at: float = entry(Number(0, 1), "Fraction of the flows after which the sizes change.", default=0.5)
     sizes: str | None = entry(_FILE, "A distribution of sizes.", default=None)
     mix: tuple[MixKeys, ...] = entry(ListOf(TableOf(MixKeys), shortest=1), "Or a mix of sizes.", default=())
-
-
-@dataclass(frozen=True)
-class CommonKeys:
-    """The common keys of random flows and incasts."""
-
-    flows: int = entry(_FLOWS, "Flows of the run.")
-    pattern: str = entry(_PATTERN, "Which hosts send to which.", default="all-to-all")
-    to: str | None = entry(
-        _HOST, "The one receiver. many-to-one needs it; with incast, any host asks without it.", default=None
-    )
-    load: float | None = entry(
-        _LOAD,
-        "Load of the host links, frame overhead included; with many-to-one, of the receiver's link.",
-        default=None,
-    )
-    interarrival_s: float | None = entry(
-        _GAP,
-        "Instead of load: mean time between two starts; with incast, between two requests.",
-        key="interarrival",
-        default=None,
-    )
-    scale: float = _SCALE
-    size_known: float = _SIZE_KNOWN
 
 
 @dataclass(frozen=True)
@@ -136,18 +78,6 @@ class IncastKeys(CommonKeys):
 
 
 @dataclass(frozen=True)
-class TraceKeys:
-    """The flows of a trace, all to one receiver."""
-
-    trace: str = entry(_FILE, 'A file of lines "ms KB sender" (not .csv or .parquet).')
-    to: str = entry(_HOST, "The receiver.")
-    flows: int | None = entry(_FLOWS, "Only the first flows of the trace. By default all.", default=None)
-    scale: float = _SCALE
-    size_known: float = _SIZE_KNOWN
-    vary: bool = VARY
-
-
-@dataclass(frozen=True)
 class FlowTableKeys:
     """The flows of a table, each with its sender, receiver and, if it has one, deadline."""
 
@@ -156,7 +86,7 @@ class FlowTableKeys:
         "A table of flows; its name ends in .csv or .parquet. Or a list as HPCC's ns-3, Homa's simulator or htsim has"
         " it, which is known by its content: host 0 there is h1.",
     )
-    flows: int | None = entry(_FLOWS, "Only the first rows of the table. By default all.", default=None)
+    flows: int | None = entry(FLOWS, "Only the first rows of the table. By default all.", default=None)
     vary: bool = VARY
 
 
@@ -168,56 +98,23 @@ def workload_from(table: object, deadlines: object, load_cdf: LoadCdf, load_trac
         if deadlines is not None:
             raise FieldError("deadlines", "is for random flows; each [[workload.flow]] has its own deadline")
         return explicit_workload(table)
-    if "trace" in table and isinstance(flows := _flow_list(table, load_trace), ExplicitWorkload):
+    if "trace" in table:
         if deadlines is not None:
             raise FieldError(
                 "deadlines", "is for random flows; the table's column deadline says which flows have one"
             )
-        return flows
+        keys = read(FlowTableKeys, table, "workload")
+        return replace(load_trace(keys.trace).workload(keys.flows), vary=keys.vary)
     given = None if deadlines is None else read(Deadlines, deadlines, "deadlines")
     if given is not None and given.min_us > given.max_us:
         raise FieldError("deadlines.min", "must not exceed deadlines.max")
-    if "trace" in table:
-        return _trace(read(TraceKeys, table, "workload"), given, load_trace)
     return _random(table, given, load_cdf)
-
-
-def _flow_list(table: Mapping[str, Any], load_trace: LoadTrace) -> ExplicitWorkload | None:
-    """Return the flows of a file that lists sender and receiver of each; None for a trace to one receiver."""
-    named = table.get("trace")
-    if not isinstance(named, str) or not (named.endswith(SUFFIXES) or "to" not in table):
-        return None
-    keys = read(FlowTableKeys, table, "workload")
-    flows = load_trace(keys.trace)
-    if not isinstance(flows, FlowTable):
-        raise FieldError(
-            "workload.to",
-            'is missing: a trace of "ms KB sender" lines needs the receiver, for example to = "h1"',
-        )
-    return replace(flows.workload(keys.flows), vary=keys.vary)
-
-
-def _trace(keys: TraceKeys, deadlines: Deadlines | None, load_trace: LoadTrace) -> TraceWorkload:
-    trace = load_trace(keys.trace)
-    if not isinstance(trace, Trace):
-        raise FieldError(
-            "workload.trace",
-            f"{keys.trace} lists the sender and the receiver of each flow: omit to",
-        )
-    if keys.flows is not None and keys.flows > len(trace):
-        raise FieldError(
-            "workload.flows",
-            f"must be at most {len(trace)}, the number of flows in the trace, not {keys.flows}",
-        )
-    _check_scale(keys.scale, trace.size_bytes.max())
-    flows = keys.flows or len(trace)
-    return TraceWorkload(trace, keys.to, flows, keys.scale, deadlines, keys.size_known, keys.vary)
 
 
 def _random(table: Mapping[str, Any], deadlines: Deadlines | None, load_cdf: LoadCdf) -> Workload:
     keys: IncastKeys | RandomKeys
     shifts: tuple[Shift, ...] = ()
-    if _PATTERN.read("workload.pattern", table.get("pattern", "all-to-all")) == "incast":
+    if PATTERN.read("workload.pattern", table.get("pattern", "all-to-all")) == "incast":
         keys = read(IncastKeys, table, "workload")
         if keys.fanin is None:
             raise FieldError("workload.fanin", "is missing: an incast needs the number of its senders")
@@ -229,7 +126,7 @@ def _random(table: Mapping[str, Any], deadlines: Deadlines | None, load_cdf: Loa
         shifts = _shifts(keys.shift, load_cdf)
     _check_common(keys)
     common = {key.name: getattr(keys, key.name) for key in entries(CommonKeys)}
-    workload = Workload(sizes, shifts=shifts, deadlines=deadlines, fanin=fanin, **common)
+    workload = Workload(**common, sizes=sizes, shifts=shifts, deadlines=deadlines, fanin=fanin)
     for cdf in workload.all_sizes:
         _check_scale(keys.scale, cdf.largest_bytes)
     return workload

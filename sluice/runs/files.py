@@ -21,9 +21,7 @@ from sluice.policy.errors import FieldError, SluiceError, guess
 from sluice.policy.fabrics import SIMULATOR, TESTBED, check_fabric
 from sluice.policy.network.graph import Topology
 from sluice.policy.schema.fitting import NetworkPath, path_of
-from sluice.policy.workload.field_lists import parse_list
-from sluice.policy.workload.flows import Trace, parse_trace
-from sluice.policy.workload.listed_flows import SUFFIXES, FlowTable, Row, is_foreign
+from sluice.policy.workload.listed_flows import SUFFIXES, FlowTable, Row, is_foreign, parse_list
 from sluice.policy.workload.scenario import Fabric, Scenario, check_topology, scenario_from_document
 from sluice.policy.workload.sizes import SizeCdf, parse_cdf
 from sluice.policy.workload.tables import LoadCdf, LoadTrace
@@ -189,19 +187,21 @@ def scenario_names() -> list[str]:
     return sorted(path.stem for path in SCENARIOS.glob("*.toml"))
 
 
-def load_trace(name: str) -> Trace | FlowTable:
-    """Return a trace or a table of flows, by path."""
+_TRACES = f"give a table of flows ({', '.join(SUFFIXES)}), or a list of HPCC's, Homa's or htsim's simulator"
+
+
+def load_trace(name: str) -> FlowTable:
+    """Return a table or a list of flows, by path."""
     path = Path(name)
     if not is_file(path):
         raise FieldError(
             "workload.trace",
-            f'there is no file {path}: give the path of a file of "ms KB sender" lines, of a table of flows '
-            f"({', '.join(SUFFIXES)}), or of a list of HPCC's, Homa's or htsim's simulator",
+            f"there is no file {path}: {_TRACES}",
         )
     if path.suffix not in SUFFIXES:
         table = _parsed("workload.trace", path, parse_list)
         if table is None:
-            return _parsed("workload.trace", path, parse_trace)
+            raise FieldError("workload.trace", f"{path} is no list of flows: {_TRACES}")
     else:
         try:
             table = load_flow_table(path)
@@ -244,7 +244,7 @@ def resolve(document: dict[str, Any], cdf: LoadCdf = load_cdf, trace: LoadTrace 
     """Return a checked scenario. It is also checked against its network: named hosts must exist, and no link may have
     more load than it can carry. FieldError names the key.
 
-    `cdf` and `trace` read the distribution and the trace that it names.
+    `cdf` and `trace` read the distribution and the table of flows that it names.
     """
     # Here, because `sluice policy` reads its words with this file where no package has the topologies.
     from sluice.topologies import build_fabric

@@ -29,7 +29,7 @@ from sluice.policy.figures.metrics import FlowFigures
 from sluice.policy.network.graph import Topology
 from sluice.policy.units import BITS_PER_BYTE, FRAME_BYTES
 from sluice.policy.wire.records import ALL, SIZE_CLASSES
-from sluice.policy.workload.flows import TraceWorkload, Workload
+from sluice.policy.workload.flows import Workload
 from sluice.policy.workload.listed_flows import ExplicitWorkload
 from sluice.policy.workload.random_flows import arrival_rate_per_s
 from sluice.policy.workload.scenario import Scenario
@@ -58,8 +58,6 @@ def _wire_bytes(scenario: Scenario, topology: Topology) -> float:
         return sum(
             flow.bytes or ((flow.until_s or 0.0) - flow.start_s) * rate_bytes_per_s for flow in workload.flows
         )
-    if isinstance(workload, TraceWorkload):
-        return float(workload.trace.size_bytes[: workload.flows].sum()) * workload.scale
     return sum(
         flows * float(mean_wire_bytes(sizes, workload.scale).sum()) for flows, sizes in _phases(workload)
     )
@@ -69,8 +67,6 @@ def _starting_s(scenario: Scenario, topology: Topology) -> float:
     workload = scenario.workload
     if isinstance(workload, ExplicitWorkload):
         return max(flow.until_s or flow.start_s for flow in workload.flows)
-    if isinstance(workload, TraceWorkload):
-        return float(workload.trace.gap_s[: workload.flows].sum())
     return sum(
         flows / workload.fanin / arrival_rate_per_s(workload, topology, sizes)
         for flows, sizes in _phases(workload)

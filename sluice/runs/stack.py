@@ -39,7 +39,7 @@ from sluice.policy.fabrics import SIMULATOR, TESTBED, check_fabric
 from sluice.policy.network.graph import Host, Topology
 from sluice.policy.retention import FOR_EVER
 from sluice.policy.wire.agents import SimulatorHeartbeat
-from sluice.policy.wire.records import SCHEDULED, FlowRecord, Schedule, ScheduledFlow, by_source
+from sluice.policy.wire.records import SCHEDULED, FlowRecord, Schedule, ScheduledFlow
 from sluice.policy.workload.scenario import Scenario
 from sluice.runs.live import SIMULATOR_AGENT
 from sluice.runs.services import FIRST_PORT, BackgroundLoad, Load, Process, Services, service_argv
@@ -309,13 +309,13 @@ class Stack:
 
         Their traffic starts with `start_traffic`. Raises TimeoutError if an agent does not report.
         """
-        parts = by_source(flows)
+        whole = self._schedule(flows)
         self._start_file.unlink(missing_ok=True)
         since_s = age_s(self.engine)
         for host in self.topology.hosts:
             schedule = self.out / "schedule" / f"{host.name}.json.gz"
             schedule.parent.mkdir(exist_ok=True)
-            write_schedule(schedule, self._schedule(parts.get(host.name, [])))
+            write_schedule(schedule, whole.of_host(host.name))
             self.services.start(f"agent-{host.name}", partial(self._spawn_agent, host, schedule))
         names = {host.name for host in self.topology.hosts}
 
@@ -327,7 +327,7 @@ class Stack:
         self.wait(all_report, what, AGENTS_TIMEOUT_S)
 
     def _schedule(self, flows: Sequence[ScheduledFlow]) -> Schedule:
-        """Return one agent's schedule with these flows."""
+        """Return the schedule of all hosts with these flows."""
         transport = self.scenario.transport
         return Schedule(
             scheme=self.scenario.policy.scheme,

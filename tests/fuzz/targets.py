@@ -22,7 +22,7 @@ from sluice.policy.errors import FieldError, SluiceError
 from sluice.policy.schema.desired import Policy
 from sluice.policy.wire.agents import STORED_HEARTBEATS, heartbeat_from
 from sluice.policy.wire.records import FlowRecord
-from sluice.policy.workload.flows import parse_trace
+from sluice.policy.workload.listed_flows import parse_list
 from sluice.policy.workload.scenario import scenario_from_document
 from sluice.policy.workload.sizes import parse_cdf
 from sluice.runs.files import load_cdf, load_trace
@@ -148,6 +148,12 @@ def _text(parse: Callable[[str, str], object]) -> Callable[[bytes], None]:
     return target
 
 
+def _listed(name: str, text: str) -> None:
+    table = parse_list(name, text)
+    if table is not None:
+        table.workload()
+
+
 TARGETS: dict[str, Callable[[bytes], None]] = {
     "openflow": _openflow,
     "statistics": _statistics,
@@ -157,7 +163,7 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
     "heartbeat": _heartbeat,
     "policy": _policy,
     "scenario": _scenario,
-    "trace": _text(parse_trace),
+    "list": _text(_listed),
     "cdf": _text(parse_cdf),
 }
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LLDP frames on their way between two switches, for tests of the controller."""
+"""LLDP frames on their way between two switches, and what ports count, for tests of the controller."""
 
 import numpy as np
 import numpy.typing as npt
@@ -8,7 +8,7 @@ from os_ken.ofproto import ofproto_v1_3_parser as parser
 from sluice.controller.openflow.answers import Neighbour, read_neighbour
 from sluice.controller.openflow.frames import Framer, MessageType, message
 from sluice.policy import tags
-from sluice.policy.network.graph import INGRESS_GROUPS, TRUNKS
+from sluice.policy.network.graph import TRUNKS
 from sluice.policy.thresholds.adaptation import PortCounters
 from sluice.policy.units import HEADER_BYTES, MSS_BYTES
 
@@ -27,7 +27,8 @@ def arrived(frame: bytes, port: int = 7) -> Neighbour | None:
     return read_neighbour(next(Framer().feed(data)))
 
 
-_EDGES = np.asarray(tags.EDGES_BYTES)
+_ENDS = np.asarray([*tags.EDGES_BYTES[:-1], 2**62])
+_ATTAINED = slice(tags.ATTAINED_FIRST, tags.ATTAINED_LAST + 1)
 
 
 def counted(sizes: npt.ArrayLike, *, fins: bool = True, acks: int = 0, group: int = TRUNKS) -> PortCounters:
@@ -35,27 +36,19 @@ def counted(sizes: npt.ArrayLike, *, fins: bool = True, acks: int = 0, group: in
 
     `acks`: how many ACKs of flows in the other direction crossed it as well. `group`: of ingress ports.
     """
-    packets = np.zeros(tags.TAG_COUNT, np.int64)
-    size_bytes = packets.copy()
-    completed = np.zeros((INGRESS_GROUPS, tags.ATTAINED_BUCKETS), np.int64)
-    values, counts = np.unique(np.asarray(sizes, np.int64), return_counts=True)
-    for size, count in zip(values, counts, strict=True):
-        offsets = np.arange(0, size, MSS_BYTES)
-        payload = np.minimum(MSS_BYTES, size - offsets)
-        tag = _tags(offsets)
-        packets += count * np.bincount(tag, minlength=tags.TAG_COUNT)
-        size_bytes += count * np.bincount(
-            tag, weights=payload + HEADER_BYTES, minlength=tags.TAG_COUNT
-        ).astype(int)
-        if fins:
-            completed[group, _tags(np.asarray([size]))[0] - tags.ATTAINED_FIRST] += count
-    packets[tags.ATTAINED_FIRST] += acks
-    size_bytes[tags.ATTAINED_FIRST] += acks * HEADER_BYTES
-    return PortCounters(packets[None], size_bytes[None], completed[None])
-
-
-def _tags(attained: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    return tags.ATTAINED_FIRST + np.minimum(np.searchsorted(_EDGES, attained), tags.ATTAINED_BUCKETS - 1)
+    values = np.asarray(sizes, np.int64)
+    # Packets of each flow that begin up to each edge, and their payload.
+    begun = np.minimum(_ENDS, values[:, None] - 1) // MSS_BYTES + 1
+    sent = np.minimum(begun * MSS_BYTES, values[:, None])
+    counters = PortCounters.zero(1)
+    packets, frame_bytes = counters.packets.copy(), counters.bytes.copy()
+    packets[0, _ATTAINED] = np.diff(begun.sum(axis=0), prepend=0)
+    frame_bytes[0, _ATTAINED] = np.diff(sent.sum(axis=0), prepend=0)
+    packets[0, tags.ATTAINED_FIRST] += acks
+    if fins:
+        ends = np.searchsorted(_ENDS, values)
+        counters.completed[0, group] = np.bincount(ends, minlength=tags.ATTAINED_BUCKETS)
+    return PortCounters(packets, frame_bytes + HEADER_BYTES * packets, counters.completed)
 
 
 def plus(one: PortCounters, other: PortCounters) -> PortCounters:

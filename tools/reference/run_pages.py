@@ -12,9 +12,8 @@ from sluice.policy.network.graph import Links
 from sluice.policy.schema.entries import entries
 from sluice.policy.wire.records import FlowRecord
 from sluice.policy.workload import scenario, tables
-from sluice.policy.workload.flows import Deadlines
+from sluice.policy.workload.flows import PATTERN, CommonKeys, Deadlines
 from sluice.policy.workload.listed_flows import ExplicitFlow
-from sluice.policy.workload.random_flows import PATTERNS
 from sluice.runs.bundle import FLOWS_FILE_SCHEMA, PORT_COLUMNS, SAMPLE_COLUMNS, Column
 from sluice.sweep.points import SweepKeys
 from sluice.sweep.table import FILE as SWEEP_FILE
@@ -26,7 +25,7 @@ REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 _TABLES = (
     *(scenario.ScenarioKeys, scenario.Background, scenario.FabricKeys, scenario.Transport),
     *(scenario.SimulatorSettings, scenario.TcpVariant, tables.RandomKeys, tables.MixKeys),
-    *(tables.ShiftKeys, tables.FlowTableKeys, tables.TraceKeys, ExplicitFlow, Deadlines, SweepKeys),
+    *(tables.ShiftKeys, tables.FlowTableKeys, ExplicitFlow, Deadlines, SweepKeys),
 )
 _PATTERNS = {
     "all-to-all": "any host sends to any other host",
@@ -56,9 +55,9 @@ def scenario_page() -> str:
         listed=_example("example-listed-flows.toml"),
         topologies=joined(topologies),
         patterns=table(
-            ("pattern", "senders and receivers"), [(code(name), _PATTERNS[name]) for name in PATTERNS]
+            ("pattern", "senders and receivers"), [(code(name), _PATTERNS[name]) for name in PATTERN.options]
         ),
-        incast=keys_of(tables.IncastKeys, {entry.key for entry in entries(tables.CommonKeys)}),
+        incast=keys_of(tables.IncastKeys, {entry.key for entry in entries(CommonKeys)}),
     )
 
 

@@ -23,7 +23,9 @@ from sluice.controller.tables import Table
 from sluice.policy import tags
 from sluice.policy.network.graph import INGRESS_GROUPS, TRUNKS, Topology
 from sluice.policy.schema.desired import Policy, queue_map
+from sluice.policy.thresholds.adaptation import PortCounters
 from tests.fakes.switch import FakeSwitch
+from tests.kit.controller import counted
 from tests.kit.networks import single
 
 KB = 1_000
@@ -125,6 +127,11 @@ class DrivenSwitch:
         by_group[:, TRUNKS] = list(self.completed.values())
         return port_counts(by_group)
 
+    def carries(self, port: int, counters: PortCounters) -> None:
+        """Let traffic cross a port."""
+        self.carried[port] += np.stack([counters.packets[0], counters.bytes[0]])
+        self.completed[port] += counters.completed[0].sum(axis=0)
+
     def run(
         self, duration_ms: int, flows_per_ms: int = 0, draw: Callable[[], int] = lambda: 0, step_ms: int = 10
     ) -> list[tuple[int, ...]]:
@@ -135,8 +142,7 @@ class DrivenSwitch:
         history = []
         for _ in range(0, duration_ms, step_ms):
             self.now_ns += step_ms * state.MS
-            for _ in range(flows_per_ms * step_ms):
-                self.completed[1][tags.attained_tag(draw()) - tags.ATTAINED_FIRST] += 1
+            self.carries(1, counted([draw() for _ in range(flows_per_ms * step_ms)]))
             self.settle()
             history.append(self.thresholds("s1:1"))
         return history

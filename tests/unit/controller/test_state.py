@@ -21,6 +21,7 @@ from sluice.policy import tags
 from sluice.policy.network.graph import INGRESS_GROUPS, TRUNKS, Host
 from sluice.policy.schema.desired import Policy
 from tests.fakes.switch import IPV4, IPV6, FakeSwitch, Packet
+from tests.kit.controller import counted
 from tests.kit.networks import single
 from tests.unit.controller.driven import KB, DrivenSwitch, as_changes, fresh, policy, port_counts, settled
 
@@ -172,9 +173,9 @@ def test_overrides__thresholds_by_hand_stay_and_the_other_ports_adapt() -> None:
     driven = DrivenSwitch(Desired(single(), 1, wanted))
     driven.run(2_000, 1, lambda: 10 * KB)
     assert driven.thresholds("s1:1") == (tags.snap_to_edge(20 * KB),)
-    driven.completed[2][8] += 1000
+    driven.carries(2, counted([10 * KB] * 1000))
     driven.run(200)
-    driven.completed[2][8] += 1000
+    driven.carries(2, counted([10 * KB] * 1000))
     driven.run(200)
     assert driven.thresholds("s1:2") == (10 * KB,)
 
@@ -220,13 +221,13 @@ def test_overrides__at_a_static_scheme_change_one_ports_rules_and_go_back() -> N
 
 def test_a_port_that_some_replies_leave_out_has_seen_no_burst() -> None:
     """When its counters are reported again, only their growth since the last report counts."""
-    driven = settled(adaptive(min_flows=50))
-    counted = np.zeros((3, INGRESS_GROUPS, tags.ATTAINED_BUCKETS), np.int64)
-    missing = port_counts(np.zeros_like(counted), reported=[False, True, True])
-    counted[:, TRUNKS, 8] = 1_000_000
-    later = counted.copy()
+    driven = settled(adaptive(min_flows=50, robust_ends=False))
+    ends = np.zeros((3, INGRESS_GROUPS, tags.ATTAINED_BUCKETS), np.int64)
+    missing = port_counts(np.zeros_like(ends), reported=[False, True, True])
+    ends[:, TRUNKS, 8] = 1_000_000
+    later = ends.copy()
     later[:, TRUNKS, 8] += 7
-    for at_ns, counts in enumerate((port_counts(counted), missing, port_counts(later)), start=1):
+    for at_ns, counts in enumerate((port_counts(ends), missing, port_counts(later)), start=1):
         driven.state.observe_carried(driven.carried_counts())
         driven.state.observe_completed(at_ns, counts)
     assert driven.state._adaptation.flows[0] == 7

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,7 +10,7 @@ import pytest
 from sluice.policy import tags
 from sluice.policy.network.graph import INGRESS_GROUPS, TRUNKS
 from sluice.policy.schema.desired import Policy
-from sluice.policy.thresholds.adaptation import Adaptation, PortCounters, percentile_edges
+from sluice.policy.thresholds.adaptation import Adaptation, PortCounters
 from sluice.policy.thresholds.online import delay_terms
 from sluice.policy.thresholds.static import known_delays
 from sluice.policy.workload.sizes import Mix, MixPart, Sizes
@@ -81,17 +79,6 @@ def test_thresholds__percentiles_of_the_completed_flows() -> None:
 def test_thresholds__fewer_flows_than_the_policy_asks_for_change_nothing() -> None:
     port = Port(policy("mlfq-adaptive", percentiles=[10], min_flows=6))
     assert port.carries(counted([10_000] * 5)) is None
-
-
-def test_thresholds__a_port_that_counts_only_fins_gives_the_same_percentiles() -> None:
-    wanted = policy("mlfq-adaptive", queues=4, percentiles=[20, 50, 90])
-    counters = counted(np.random.default_rng(1).integers(1_000, 10**6, 300))
-    fins = Adaptation(wanted, [None])
-    fins.observe(0, PortCounters.zero(1))
-    fins.observe(MS, PortCounters.of_completed(counters.completed))
-    fins.adjust()
-    edges = percentile_edges(counters.completed.sum(axis=1), [20, 50, 90])[0]
-    assert fins.thresholds(0) == tuple(tags.EDGES_BYTES[edge] for edge in edges)
 
 
 def test_thresholds__schemes_that_do_not_adapt_have_no_answer() -> None:

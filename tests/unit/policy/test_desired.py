@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace
@@ -248,19 +246,6 @@ def test_missing__on_the_testbed_these_and_no_others() -> None:
         "pfabric": {Need.SHORTEST_FIRST},
     }
     assert not any(missing(policy(name), SIMULATOR) for name in SCHEMES), "the simulator can do everything"
-
-
-@pytest.mark.parametrize(
-    "asked",
-    [
-        policy("dctcp", flow_queues=True),
-        policy("pias", queues=2, thresholds=["10KB"], shares=[0.9, 0.1]),
-        policy("dctcp", mark_at_core="250pkt"),
-    ],
-)
-def test_check_fabric__both_fabrics_carry_it_out(asked: Policy) -> None:
-    for fabric in (TESTBED, SIMULATOR):
-        check_fabric(asked, fabric)
 
 
 @pytest.mark.parametrize("asked", [policy("d3"), policy("pfabric")])

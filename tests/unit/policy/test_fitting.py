@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -185,14 +183,6 @@ def test_changed__another_scheme_leaves_the_rest_to_the_network() -> None:
 def test_changed__an_error_names_the_key(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(FieldError, match=message):
         fitting.changed(made({"scheme": "pias", "queues": 2, "thresholds": ["10KB"]}), settings)
-
-
-def test_frozen_and_unfrozen_are_opposites() -> None:
-    before = made({"scheme": "mlfq-adaptive", "overrides": [{"ports": ["s3:*"], "freeze": True}]})
-    held = after_changes(before, fitting.frozen(before, ["s1:2", "s1:3"]))
-    assert held.is_frozen("s1:2")
-    assert not held.is_frozen("s1:4")
-    assert after_changes(held, fitting.unfrozen(held, ["s1:3", "s1:2"])) == before
 
 
 FOUR_QUEUES = {"scheme": "mlfq-adaptive", "queues": 4}

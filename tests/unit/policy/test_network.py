@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The description of a network, what the switches report, and the graph that follows from both."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Callable
@@ -13,14 +11,7 @@ from typing import Any
 import pytest
 
 from sluice.policy.errors import FieldError
-from sluice.policy.network import description
-from sluice.policy.network.graph import (
-    HOST_GROUPS,
-    TRUNKS,
-    Host,
-    Topology,
-    ingress_groups,
-)
+from sluice.policy.network import description, graph
 from sluice.policy.network.realised import Realisation, realise
 from sluice.policy.schema.desired import Policy, check_ports
 from tests.kit.networks import leaf_spine
@@ -407,19 +398,19 @@ def test_a_description_without_switches_is_refused(document: dict[str, Any]) -> 
 
 
 @pytest.fixture
-def two_leaves() -> Topology:
+def two_leaves() -> graph.Topology:
     """Return h1 - s1 = (s3, s4) = s2 - h2: two leaves, two spines."""
     return leaf_spine(hosts_per_leaf=1)
 
 
-def test_next_ports__none_without_a_path(two_leaves: Topology) -> None:
+def test_next_ports__none_without_a_path(two_leaves: graph.Topology) -> None:
     cut = replace(two_leaves, ports=tuple(replace(port, up=port.edge) for port in two_leaves.ports))
     assert cut.next_ports("s1", "h2") == ()
     assert cut.spanning_tree_ports() == {"s1": (1,), "s2": (1,), "s3": (), "s4": ()}
 
 
-def test_edge_port__of_hosts_behind_one_port(two_leaves: Topology) -> None:
-    behind = Host("vm", "02:00:00:00:99:01", "", "", port="s1:1")
+def test_edge_port__of_hosts_behind_one_port(two_leaves: graph.Topology) -> None:
+    behind = graph.Host("vm", "02:00:00:00:99:01", "", "", port="s1:1")
     network = replace(two_leaves, hosts=(*two_leaves.hosts, behind))
     assert network.edge_port("vm").id == "s1:1"
     assert [p.peer for p in network.next_ports("s2", "vm")] == ["s3", "s4"]
@@ -427,11 +418,11 @@ def test_edge_port__of_hosts_behind_one_port(two_leaves: Topology) -> None:
 
 def test_hosts_are_spread_over_their_groups_and_all_trunks_are_one() -> None:
     ports = leaf_spine(leaves=2, spines=3, hosts_per_leaf=12).ports_of["s1"]
-    groups = ingress_groups(reversed(ports))
+    groups = graph.ingress_groups(reversed(ports))
     of_hosts = Counter(groups[port.number] for port in ports if port.edge)
-    assert {groups[port.number] for port in ports if not port.edge} == {TRUNKS}
-    assert TRUNKS not in of_hosts
-    assert len(of_hosts) == HOST_GROUPS
+    assert {groups[port.number] for port in ports if not port.edge} == {graph.TRUNKS}
+    assert graph.TRUNKS not in of_hosts
+    assert len(of_hosts) == graph.HOST_GROUPS
     assert max(of_hosts.values()) - min(of_hosts.values()) == 1
 
 
@@ -439,7 +430,7 @@ def test_an_uplink_to_others_is_a_trunk() -> None:
     ports = leaf_spine(hosts_per_leaf=2).ports_of["s1"]
     outside = replace(ports[0], uplink=True)
     assert outside.edge
-    assert ingress_groups([outside, *ports[1:]])[outside.number] == TRUNKS
+    assert graph.ingress_groups([outside, *ports[1:]])[outside.number] == graph.TRUNKS
 
 
 PORTS = ("s1:1", "s1:2", "s2:1")

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a hostile group of ingress ports can change of the sizes that a port believes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -25,9 +23,8 @@ from sluice.policy.policing.limits import (
     payload_bytes,
     suspicion,
 )
-from sluice.policy.thresholds import ended_flows
+from sluice.policy.thresholds import port_traffic
 from sluice.policy.thresholds.adaptation import PortCounters, percentile_edges
-from sluice.policy.thresholds.port_traffic import payload_by_bucket
 from sluice.policy.units import MSS_BYTES
 from tests.kit.controller import counted
 from tests.kit.known import known
@@ -44,7 +41,8 @@ FORGED = st.lists(st.tuples(st.integers(0, BUCKETS - 1), st.integers(1, 10**6)),
 
 
 def most_of(counters: PortCounters, burst_bytes: int = MSS_BYTES, reserved: tuple[int, ...] = ()) -> Any:
-    return ended_flows.most_ends(payload_by_bucket(counters.packets, counters.bytes), burst_bytes, reserved)
+    payload = port_traffic.payload_by_bucket(counters.packets, counters.bytes)
+    return port_traffic.most_ends(payload, burst_bytes, reserved)
 
 
 def forged_ends(forged: list[tuple[int, int]], group: int = HOSTILE) -> Ends:
@@ -60,7 +58,7 @@ def forged_ends(forged: list[tuple[int, int]], group: int = HOSTILE) -> Ends:
 @given(SIZES)
 def test_payload_confirms_every_end_of_honest_flows(sizes: list[int]) -> None:
     counters = counted(sizes)
-    assert (ended_flows.believed_ends(counters.completed, most_of(counters)) == counters.completed).all()
+    assert (port_traffic.believed_ends(counters.completed, most_of(counters)) == counters.completed).all()
 
 
 @given(SIZES, st.sampled_from([8_960, 65_536]))
@@ -75,7 +73,7 @@ def test_with_segmentation_offload_too(sizes: list[int], burst_bytes: int) -> No
             counters.bytes[0, tag] += payload + 66 * segments
         counters.completed[0, TRUNKS, tags.attained_tag(size) - tags.ATTAINED_FIRST] += 1
     assert (
-        ended_flows.believed_ends(counters.completed, most_of(counters, burst_bytes)) == counters.completed
+        port_traffic.believed_ends(counters.completed, most_of(counters, burst_bytes)) == counters.completed
     ).all()
 
 
@@ -85,7 +83,7 @@ def test_forged_ends_are_believed_only_as_far_as_honest_flows_went(
 ) -> None:
     honest = counted(sizes, group=1)
     ends = honest.completed + forged_ends(forged)
-    kept = ended_flows.believed_ends(ends, most_of(honest))
+    kept = port_traffic.believed_ends(ends, most_of(honest))
     assert (kept[:, :HOSTILE] == honest.completed[:, :HOSTILE]).all()
     beyond = np.cumsum(kept[0, HOSTILE][::-1])[::-1]
     for bucket in range(1, BUCKETS):
@@ -107,7 +105,7 @@ def test_believed_ends__follow_their_recursion_from_the_last_bucket(
         now = min(kept + counts[bucket], float(most[0, bucket]))
         expected.append(now - kept)
         kept = now
-    assert np.allclose(ended_flows.believed_ends(ends, most)[0, 2], expected[::-1])
+    assert np.allclose(port_traffic.believed_ends(ends, most)[0, 2], expected[::-1])
 
 
 def test_reserved_tags__their_payload_is_under_the_next_tag() -> None:
@@ -119,7 +117,7 @@ def test_reserved_tags__their_payload_is_under_the_next_tag() -> None:
             column[0, tag + 1] += column[0, tag]
             column[0, tag] = 0
     assert free not in reserved
-    kept = ended_flows.believed_ends(counters.completed, most_of(counters, reserved=reserved))
+    kept = port_traffic.believed_ends(counters.completed, most_of(counters, reserved=reserved))
     assert kept.sum() == 10
 
 
@@ -133,8 +131,8 @@ def test_in_company__no_group_of_hosts_can_more_than_double_the_others(
     groups = np.asarray([[trunks, *counts]], float)
     without = groups.copy()
     without[0, HOSTILE] = 0
-    assert ended_flows.in_company(without)[0] <= ended_flows.in_company(groups)[0] <= 2 * without.sum()
-    assert ended_flows.in_company(groups)[0] <= groups.sum()
+    assert port_traffic.in_company(without)[0] <= port_traffic.in_company(groups)[0] <= 2 * without.sum()
+    assert port_traffic.in_company(groups)[0] <= groups.sum()
 
 
 @given(
@@ -157,8 +155,8 @@ def test_a_percentile_moves_by_at_most_a_factor_of_two_of_its_odds_and_by_the_sh
     for group, share in enumerate((trunk, *shares)):
         honest[0, group] = share * np.asarray(histogram)
     ends = (honest + forged_ends(forged)).astype(float)
-    assert ended_flows.has_company(ends, 1)[0]
-    (found,) = percentile_edges(ended_flows.sizes_in_company(ends, NOTHING, 1), [percentile])[0]
+    assert port_traffic.has_company(ends, 1)[0]
+    (found,) = percentile_edges(port_traffic.sizes_in_company(ends, NOTHING, 1), [percentile])[0]
     part, hostile = percentile / 100, sum(count for _, count in forged)
     share = hostile / (hostile + honest.sum())
     odds = part / (1 - part)
@@ -176,26 +174,26 @@ def test_honest_groups_with_the_same_sizes_have_the_plain_percentiles(
     ends = np.zeros((1, INGRESS_GROUPS, BUCKETS))
     ends[0, 1:5] = histogram
     plain = percentile_edges(np.asarray([histogram]), [percentile])
-    assert (percentile_edges(ended_flows.sizes_in_company(ends, NOTHING, 1), [percentile]) == plain).all()
-    assert np.isclose(ended_flows.sizes_in_company(ends, NOTHING, 1).sum(), ends.sum())
+    assert (percentile_edges(port_traffic.sizes_in_company(ends, NOTHING, 1), [percentile]) == plain).all()
+    assert np.isclose(port_traffic.sizes_in_company(ends, NOTHING, 1).sum(), ends.sum())
 
 
 def test_one_or_two_ingress_ports_count_as_they_are() -> None:
     """Neither can tell which of them is honest."""
     ends = np.zeros((1, INGRESS_GROUPS, BUCKETS))
     ends[0, 1, 3], ends[0, 2, 20] = 100, 5
-    assert not ended_flows.has_company(ends, 1)[0]
-    assert (ended_flows.sizes_in_company(ends, NOTHING, 1) == ends.sum(axis=1)).all()
+    assert not port_traffic.has_company(ends, 1)[0]
+    assert (port_traffic.sizes_in_company(ends, NOTHING, 1) == ends.sum(axis=1)).all()
     ends[0, 3, 20] = 5
-    assert ended_flows.has_company(ends, 5)[0]
-    assert ended_flows.sizes_in_company(ends, NOTHING, 5)[0, 3] < 1e-6
+    assert port_traffic.has_company(ends, 5)[0]
+    assert port_traffic.sizes_in_company(ends, NOTHING, 5)[0, 3] < 1e-6
 
 
 def test_a_trunk_counts_in_full_and_is_company() -> None:
     ends = np.zeros((1, INGRESS_GROUPS, BUCKETS))
     ends[0, TRUNKS, 20], ends[0, 1, 3] = 100, 5_000
-    assert ended_flows.has_company(ends, 100)[0]
-    assert np.allclose(ended_flows.sizes_in_company(ends, NOTHING, 100)[0, [3, 20]], [0, 5_100])
+    assert port_traffic.has_company(ends, 100)[0]
+    assert np.allclose(port_traffic.sizes_in_company(ends, NOTHING, 100)[0, [3, 20]], [0, 5_100])
 
 
 def test_what_only_one_host_sends_counts_as_far_as_payload_shows_it() -> None:
@@ -203,9 +201,9 @@ def test_what_only_one_host_sends_counts_as_far_as_payload_shows_it() -> None:
     ends, shown = np.zeros((1, INGRESS_GROUPS, BUCKETS)), np.zeros((1, BUCKETS))
     ends[0, 1, 8], ends[0, 2:4, 24] = 80, 10
     shown[0, 8], shown[0, 24] = 80, 20
-    assert np.allclose(ended_flows.sizes_in_company(ends, shown, 1), ends.sum(axis=1))
+    assert np.allclose(port_traffic.sizes_in_company(ends, shown, 1), ends.sum(axis=1))
     ends[0, HOSTILE, 0] = 10_000
-    share = ended_flows.sizes_in_company(ends, shown, 1)[0].cumsum() / ends.sum()
+    share = port_traffic.sizes_in_company(ends, shown, 1)[0].cumsum() / ends.sum()
     assert share[0] == 0
     assert share[8] <= 2 * 80 / (2 * 80 + 20)
 

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -11,19 +9,10 @@ from sluice.policy import tags
 from sluice.policy.errors import FieldError
 from sluice.policy.fabrics import SIMULATOR, TESTBED, refusal
 from sluice.policy.policing.limits import breach, limits_bytes
-from sluice.policy.schema.desired import Policy, changed, host_queue_map, queue_map
+from sluice.policy.schema.desired import Policy, host_queue_map, queue_map
 from sluice.policy.schemes import SCHEMES
+from sluice.policy.schemes import queues as rules
 from sluice.policy.schemes.ports import last_attained, written_tag
-from sluice.policy.schemes.queues import (
-    QUEUE_RULES,
-    QueueRule,
-    by_size_map,
-    merged_map,
-    mlfq_map,
-    sieve_map,
-    two_level_map,
-    urgency_levels,
-)
 
 thresholds = st.lists(st.integers(1, 10**9), min_size=1, max_size=7).map(sorted)
 few_thresholds = st.lists(st.integers(1, 10**9), min_size=1, max_size=3).map(sorted)
@@ -64,19 +53,19 @@ def test_queue_map__untagged_goes_where_the_policy_says() -> None:
 @given(thresholds)
 def test_merged_map__is_mlfq_for_flows_without_deadline_and_of_unknown_size(levels: list[int]) -> None:
     given_to = {"queues": len(levels) + 1, "untagged_queue": 0}
-    merged, mlfq = merged_map(levels, **given_to), mlfq_map(levels, **given_to)
+    merged, mlfq = rules.merged_map(levels, **given_to), rules.mlfq_map(levels, **given_to)
     assert merged[ATTAINED] == mlfq[ATTAINED]
 
 
 def test_merged_map__urgent_flows_share_the_second_queue() -> None:
-    assert set(merged_map([10**5, 10**6, 10**7], queues=4, untagged_queue=3)[URGENCY]) == {1}
-    assert set(merged_map([10**5, 10**6], queues=3, untagged_queue=2)[URGENCY]) == {1}
-    assert set(merged_map([], queues=1, untagged_queue=0)) == {0}
+    assert set(rules.merged_map([10**5, 10**6, 10**7], queues=4, untagged_queue=3)[URGENCY]) == {1}
+    assert set(rules.merged_map([10**5, 10**6], queues=3, untagged_queue=2)[URGENCY]) == {1}
+    assert set(rules.merged_map([], queues=1, untagged_queue=0)) == {0}
 
 
 def test_merged_map__a_known_size_is_where_the_smallest_flow_of_its_class_would_end() -> None:
     levels = [100_000, 240_000, 750_000, 1_800_000, 10_000_000]
-    assert merged_map(levels, queues=6, untagged_queue=5)[KNOWN] == (0, 1, 3, 5)
+    assert rules.merged_map(levels, queues=6, untagged_queue=5)[KNOWN] == (0, 1, 3, 5)
 
 
 @given(thresholds, st.integers(0, 10**9))
@@ -84,7 +73,7 @@ def test_mlfq_map__a_flow_is_in_queue_i_while_it_has_sent_at_most_threshold_i(
     limits: list[int], attained: int
 ) -> None:
     queues = len(limits) + 1
-    queue_of = mlfq_map(limits, queues=queues, untagged_queue=0)
+    queue_of = rules.mlfq_map(limits, queues=queues, untagged_queue=0)
     bucket_top = tags.EDGES_BYTES[tags.attained_tag(attained) - tags.ATTAINED_FIRST]
     expected = sum(bucket_top > tags.snap_to_edge(limit) for limit in limits)
     assert queue_of[tags.attained_tag(attained)] == expected
@@ -93,8 +82,8 @@ def test_mlfq_map__a_flow_is_in_queue_i_while_it_has_sent_at_most_threshold_i(
 @given(few_thresholds)
 def test_two_level_map__flows_without_deadline_have_the_first_queue_of_every_pair(limits: list[int]) -> None:
     levels = len(limits) + 1
-    queue_of = two_level_map(limits, queues=2 * levels, untagged_queue=0)
-    alone = mlfq_map(limits, queues=levels, untagged_queue=0)
+    queue_of = rules.two_level_map(limits, queues=2 * levels, untagged_queue=0)
+    alone = rules.mlfq_map(limits, queues=levels, untagged_queue=0)
     assert [queue // 2 for queue in queue_of[ATTAINED]] == list(alone[ATTAINED])
     assert {queue % 2 for queue in queue_of[ATTAINED]} == {0}
     assert {queue % 2 for queue in queue_of[URGENCY]} == {1}
@@ -102,7 +91,7 @@ def test_two_level_map__flows_without_deadline_have_the_first_queue_of_every_pai
 
 def test_two_level_map__the_slides_eight_queues() -> None:
     """Four levels: priorities 1, 3, 5, 7 by bytes sent, and 2, 4, 6, 8 by urgency, the most urgent first."""
-    queue_of = two_level_map([10_000, 100_000, 1_000_000], queues=8, untagged_queue=7)
+    queue_of = rules.two_level_map([10_000, 100_000, 1_000_000], queues=8, untagged_queue=7)
     assert [queue_of[tags.attained_tag(sent)] for sent in (0, 10_000, 10_001, 100_001, 10**7)] == [
         0,
         0,
@@ -117,7 +106,7 @@ def test_two_level_map__the_slides_eight_queues() -> None:
 
 @pytest.mark.parametrize("levels", range(1, 9))
 def test_urgency_levels__every_level_has_its_part_of_the_steps(levels: int) -> None:
-    steps = urgency_levels(levels)
+    steps = rules.urgency_levels(levels)
     assert steps[0] == levels - 1
     assert steps[-1] == 0
     counts = [steps.count(level) for level in range(levels)]
@@ -128,7 +117,7 @@ def test_urgency_levels__every_level_has_its_part_of_the_steps(levels: int) -> N
 
 
 def test_sieve_map__deadline_flows_have_the_first_queue_with_acks_and_first_packets_alone() -> None:
-    queue_of = sieve_map([10_000, 1_000_000], queues=4, untagged_queue=3)
+    queue_of = rules.sieve_map([10_000, 1_000_000], queues=4, untagged_queue=3)
     assert set(queue_of[URGENCY]) == {0}
     assert [tag for tag, queue in enumerate(queue_of) if queue == 0] == [1, *range(41, 57)]
 
@@ -137,7 +126,7 @@ def test_sieve_map__deadline_flows_have_the_first_queue_with_acks_and_first_pack
 def test_sieve_map__a_known_size_is_where_the_largest_of_its_class_would_end(
     limits: list[int], size: int
 ) -> None:
-    queue_of = sieve_map(limits, queues=len(limits) + 2, untagged_queue=0)
+    queue_of = rules.sieve_map(limits, queues=len(limits) + 2, untagged_queue=0)
     tag = tags.known_size_tag(size)
     if tag == tags.KNOWN_SIZE_LAST:
         assert queue_of[tag] == len(limits) + 1
@@ -148,22 +137,9 @@ def test_sieve_map__a_known_size_is_where_the_largest_of_its_class_would_end(
 
 
 def test_by_size_map__a_class_a_queue_and_who_says_nothing_is_last() -> None:
-    queue_of = by_size_map((), queues=4, untagged_queue=3)
+    queue_of = rules.by_size_map((), queues=4, untagged_queue=3)
     assert queue_of[KNOWN] == (0, 1, 2, 3)
     assert set(queue_of[ATTAINED]) == set(queue_of[URGENCY]) == {3}
-
-
-@given(thresholds, thresholds)
-def test_changed__applied_to_the_installed_map_gives_the_wanted_one(
-    before: list[int], after: list[int]
-) -> None:
-    installed = mlfq_map(before, queues=8, untagged_queue=7)
-    wanted = mlfq_map(after, queues=8, untagged_queue=7)
-    result = list(installed)
-    for tag, queue in changed(installed, wanted).items():
-        assert result[tag] != queue
-        result[tag] = queue
-    assert tuple(result) == wanted
 
 
 @pytest.mark.parametrize("name", SCHEMES)
@@ -185,8 +161,8 @@ def test_a_host_has_thresholds_of_its_own_where_the_policy_names_them() -> None:
         Policy.from_document({"scheme": "pias", "host_thresholds": ["10KB"]})
 
 
-@pytest.mark.parametrize("rule", QUEUE_RULES, ids=lambda rule: rule.label)
-def test_map__more_thresholds_than_levels_lead_to_no_queue_that_the_port_lacks(rule: QueueRule) -> None:
+@pytest.mark.parametrize("rule", rules.QUEUE_RULES, ids=lambda rule: rule.label)
+def test_map__more_thresholds_than_levels_lead_to_no_queue_that_the_port_lacks(rule: rules.QueueRule) -> None:
     many = [10_000 * 4**i for i in range(7)]
     for queues in filter(rule.allows, range(9)):
         found = rule.map(many, queues=queues, untagged_queue=0)

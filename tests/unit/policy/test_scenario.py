@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 
-from __future__ import annotations
-
 import copy
 import tomllib
 from collections.abc import Mapping
@@ -11,7 +9,7 @@ import numpy as np
 import pytest
 
 from sluice.policy.errors import FieldError
-from sluice.policy.workload.flows import Trace, TraceWorkload, Workload, flows_of, parse_trace
+from sluice.policy.workload.flows import Workload, flows_of
 from sluice.policy.workload.listed_flows import ExplicitWorkload, explicit_batches, explicit_workload
 from sluice.policy.workload.scenario import (
     Scenario,
@@ -58,12 +56,8 @@ def load_cdf(name: str) -> SizeCdf:
     return parse_cdf(name, "1 0\n10 1")
 
 
-def load_trace(name: str) -> Trace:
-    return parse_trace(name, "1 10 0\n2 20 1")
-
-
 def read(document: Mapping[str, Any]) -> Scenario:
-    return scenario_from_document(document, load_cdf, load_trace)
+    return scenario_from_document(document, load_cdf)
 
 
 def changed(**tables: Any) -> dict[str, Any]:
@@ -83,7 +77,6 @@ def random_workload(scenario: Scenario) -> Workload:
 
 
 INCAST = {"pattern": "incast", "mix": None, "to": None, "fanin": 3, "bytes": "20KB"}
-TRACE = {"trace": "t.txt", "mix": None, "pattern": None, "load": None, "flows": None}
 
 
 def test_scenario__reads_every_table() -> None:
@@ -120,14 +113,6 @@ def test_scenario__incast(keys: dict[str, Any], size_bytes: int) -> None:
     assert isinstance(workload.sizes, Mix)
     assert [part.bytes for part in workload.sizes.parts] == [size_bytes]
     assert random_workload(read(changed(workload=INCAST | {"to": "h2"}))).to == "h2"
-
-
-def test_scenario__a_trace() -> None:
-    scenario = read(changed(workload=TRACE | {"scale": 0.5}))
-    assert isinstance(scenario.workload, TraceWorkload)
-    assert (scenario.workload.to, scenario.workload.flows, scenario.size_scale) == ("h1", 2, 0.5)
-    assert known(scenario.workload.deadlines).share == 0.3
-    assert read(changed(workload=TRACE | {"flows": 1})).workload.flows == 1
 
 
 def test_scenario__what_only_the_simulator_needs() -> None:
@@ -178,9 +163,6 @@ def test_transport__a_kernels_timeout_is_whole_milliseconds(rto_min: str, millis
         ({"workload": INCAST | {"bytes": None, "total": "100B"}}, "workload.total"),
         ({"workload": INCAST | {"sizes": "web-search"}}, "workload.sizes"),
         ({"workload": INCAST | {"shift": {"at": 0.5, "sizes": "web-search"}}}, "workload.shift"),
-        ({"workload": TRACE | {"flows": 3}}, "workload.flows"),
-        ({"workload": TRACE | {"load": 0.5}}, "workload.load"),
-        ({"workload": TRACE | {"to": None}}, "workload.to"),
     ],
 )
 def test_scenario__names_the_bad_key_of_a_combination(tables: dict[str, Any], field: str) -> None:
@@ -196,7 +178,6 @@ def test_scenario__names_the_bad_key_of_a_combination(tables: dict[str, Any], fi
         ({"mix": [{"bytes": "1KB", "share": 1.0, "from": ["h9"]}]}, 4, "workload.mix.from"),
         ({"mix": [{"bytes": "1KB", "share": 1.0, "from": ["h1"]}]}, 4, "workload.mix"),
         (INCAST, 3, "workload.fanin"),
-        (TRACE, 2, "workload.trace"),
         ({"pattern": "all-to-all", "to": None}, 4, "workload.load"),
     ],
 )
@@ -211,7 +192,7 @@ def test_check_topology__names_what_does_not_fit(workload: dict[str, Any], hosts
 
 
 def test_check_topology__what_fits() -> None:
-    for workload in ({}, INCAST, TRACE, {"load": None, "interarrival": "1us"}):
+    for workload in ({}, INCAST, {"load": None, "interarrival": "1us"}):
         check_topology(read(changed(workload=workload)), star())
 
 
@@ -316,11 +297,6 @@ def test_seeds__vary_starts_and_paths_of_listed_flows() -> None:
     assert read(tomllib.loads(TEXT)).path_salt == 0, (
         "the seed gives drawn flows other sizes and hosts already"
     )
-    trace = [read({**changed(workload=TRACE | {"to": "h1"}), "seed": seed}) for seed in (1, 2)]
-    first, second = (scheduled_flows(t, star(), np.random.default_rng(t.seed), "run") for t in trace)
-    assert [flow.start_s for flow in first] == [0.001, 0.003]
-    assert all(0 < two.start_s - one.start_s < packet_s for one, two in zip(first, second, strict=True))
-    assert [flow.bytes for flow in first] == [flow.bytes for flow in second]
 
 
 def test_explicit__the_same_batches_in_other_sizes() -> None:

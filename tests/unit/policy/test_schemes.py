@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from functools import cache
@@ -273,14 +271,17 @@ def test_class_plan__one_kind_of_traffic_loses_nothing() -> None:
 def test_class_plan__finds_the_best_pair_of_edges() -> None:
     policy = policy_of("mlfq-adaptive", queues=2)
     models = models_of(policy, [("web-search", 0.8), ("data-mining", 0.8)])
-    terms = [delay_terms(model, 2) for model in models]
-    least = [float(one.best()[1][0]) for one in terms]
+    # The cost of each edge as the one threshold, over the least; a port takes the better one of a pair, or the last.
+    terms = [delay_terms(one, 2) for one in models]
+    costs = np.asarray([[one.cost(np.asarray([[k]]))[0] for k in range(BUCKETS)] for one in terms])
+    costs /= costs.min(axis=1, keepdims=True)
 
     def cost(edges: tuple[int, ...]) -> float:
-        return sum(float(one.best(edges)[1][0]) / best for one, best in zip(terms, least, strict=True))
+        return float(costs[:, [*edges, BUCKETS - 1]].min(axis=1).sum())
 
     plan = class_plan(policy, models, most=3)
     found = tuple(tags.edge_index(edge) for edge in plan.edges_bytes)
+    assert sum(lost(plan, models)) + len(models) == pytest.approx(cost(found))
     assert cost(found) <= min(map(cost, combinations(range(BUCKETS - 1), 2))) + 1e-9
 
 

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
+from functools import cache
 from itertools import combinations_with_replacement, pairwise
 from typing import Any
 
@@ -14,13 +13,6 @@ from sluice.policy.errors import FieldError
 from sluice.policy.schema.desired import Policy
 from sluice.policy.schemes import SCHEMES
 from sluice.policy.thresholds import static
-from sluice.policy.thresholds.static import (
-    Traffic,
-    known_delays,
-    optimal_thresholds,
-    pias_thresholds,
-    solved,
-)
 from sluice.policy.workload.sizes import Mix, MixPart, SizeCdf, Sizes
 from sluice.runs.files import load_cdf
 from tests.kit.flows import mean_slowdown
@@ -31,9 +23,14 @@ MIX = Mix((MixPart(10_000, 0.8), MixPart(1_000_000, 0.2)))
 SMOOTH = SizeCdf("smooth", (1e3, 1e6), (0.0, 1.0))
 
 
+@cache
+def flows_of(sizes: Sizes) -> static._FlowSizes:
+    return static._FlowSizes(sizes, 1.0)
+
+
 def pias_objective(sizes: Sizes, load: float, thresholds_bytes: npt.ArrayLike) -> float:
     """Return T of `static` for any thresholds, in packet times."""
-    flows, thresholds = static._FlowSizes(sizes, 1.0), np.asarray(thresholds_bytes, float)
+    flows, thresholds = flows_of(sizes), np.asarray(thresholds_bytes, float)
     entered = np.concatenate([[1.0], flows.larger(thresholds)])
     busy = load * np.concatenate([flows.up_to(thresholds) / flows.mean, [1.0]])
     return float(np.sum(entered / (1 - busy)))
@@ -57,7 +54,7 @@ DISTRIBUTIONS = {"web-search": WEB_SEARCH, "data-mining": DATA_MINING}
 @pytest.mark.parametrize(("name", "load"), PUBLISHED)
 def test_pias_thresholds__are_at_least_as_good_as_the_published_ones(name: str, load: float) -> None:
     sizes = DISTRIBUTIONS[name]
-    ours = pias_objective(sizes, load, pias_thresholds(sizes, load, 8))
+    ours = pias_objective(sizes, load, static.pias_thresholds(sizes, load, 8))
     published = pias_objective(sizes, load, [p * PACKET_BYTES for p in PUBLISHED[name, load]])
     assert ours <= published
     assert published < 1 / (1 - load) * 2  # otherwise the objective would not be theirs
@@ -68,20 +65,20 @@ def test_optimal_thresholds__are_better_than_the_published_ones_and_those_than_o
     name: str, load: float
 ) -> None:
     sizes = DISTRIBUTIONS[name]
-    delays = known_delays(sizes, load, 8)
+    delays = static.known_delays(sizes, load, 8)
 
     def slowdown(thresholds: Sequence[int]) -> float:
         return float(mean_slowdown(delays, np.asarray([[tags.edge_index(t) for t in thresholds]]))[0])
 
     published = slowdown([p * PACKET_BYTES for p in PUBLISHED[name, load]])
-    assert slowdown(optimal_thresholds(sizes, load, 8)) <= published
+    assert slowdown(static.optimal_thresholds(sizes, load, 8)) <= published
     assert published < slowdown([tags.EDGES_BYTES[-1]] * 7)
 
 
 @pytest.mark.parametrize("load", [0.5, 0.95, 0.99])
 def test_pias_thresholds__the_grid_costs_less_than_a_thousandth(load: float) -> None:
     """Sizes without any step, so the best threshold is between two sizes of the grid."""
-    found = pias_thresholds(SMOOTH, load, 3)
+    found = static.pias_thresholds(SMOOTH, load, 3)
     least = pias_objective(SMOOTH, load, found)
     for i in range(2):
         for factor in np.linspace(0.97, 1.03, 61):
@@ -91,7 +88,7 @@ def test_pias_thresholds__the_grid_costs_less_than_a_thousandth(load: float) -> 
 
 @pytest.mark.parametrize("queues", [2, 3, 4])
 def test_best_on_grid__no_choice_of_its_sizes_is_better(queues: int) -> None:
-    flows = static._FlowSizes(WEB_SEARCH, 1.0)
+    flows = flows_of(WEB_SEARCH)
     grid = np.geomspace(flows.ends[0], flows.ends[-1], 12)
     costs = {
         choice: pias_objective(WEB_SEARCH, 0.8, grid[list(choice)])
@@ -104,7 +101,7 @@ def test_best_on_grid__no_choice_of_its_sizes_is_better(queues: int) -> None:
 @pytest.mark.parametrize("queues", [1, 2, 8])
 @pytest.mark.parametrize("load", [0.01, 0.99])
 def test_pias_thresholds__increase_and_are_a_policys(queues: int, load: float) -> None:
-    found = pias_thresholds(DATA_MINING, load, queues, scale=2.0)
+    found = static.pias_thresholds(DATA_MINING, load, queues, scale=2.0)
     assert len(found) == queues - 1
     assert all(1 <= lower < upper <= 10**9 for lower, upper in pairwise(found))
 
@@ -117,7 +114,7 @@ def test_pias_objective__one_threshold_by_hand() -> None:
 
 
 @pytest.mark.parametrize("load", [0, 1])
-@pytest.mark.parametrize("solve", [pias_thresholds, optimal_thresholds])
+@pytest.mark.parametrize("solve", [static.pias_thresholds, static.optimal_thresholds])
 def test_thresholds__are_refused_without_load_or_beyond_the_link(
     solve: Callable[..., Any], load: float
 ) -> None:
@@ -126,21 +123,25 @@ def test_thresholds__are_refused_without_load_or_beyond_the_link(
 
 
 def test_optimal_thresholds__are_the_defaults_of_two_level_schemes() -> None:
-    expected = optimal_thresholds(WEB_SEARCH, 0.8, 4)
+    expected = static.optimal_thresholds(WEB_SEARCH, 0.8, 4)
     assert SCHEMES["aemon"].thresholds_bytes == SCHEMES["2lps+dctcp"].thresholds_bytes == expected
 
 
-@pytest.mark.parametrize(("word", "solve"), [("optimal", optimal_thresholds), ("pias", pias_thresholds)])
+@pytest.mark.parametrize(
+    ("word", "solve"), [("optimal", static.optimal_thresholds), ("pias", static.pias_thresholds)]
+)
 @pytest.mark.parametrize(("scheme", "queues", "levels"), [("pias", 4, 4), ("aemon", 6, 3), ("karuna", 8, 7)])
 def test_solved__a_word_becomes_as_many_thresholds_as_the_scheme_has(
     word: str, solve: Callable[..., Any], scheme: str, queues: int, levels: int
 ) -> None:
-    document = solved({"scheme": scheme, "queues": queues, "thresholds": word}, Traffic(WEB_SEARCH, 0.7, 0.1))
+    document = static.solved(
+        {"scheme": scheme, "queues": queues, "thresholds": word}, static.Traffic(WEB_SEARCH, 0.7, 0.1)
+    )
     assert tuple(document["thresholds"]) == solve(WEB_SEARCH, 0.7, levels, 0.1)
     assert Policy.from_document(document).thresholds == tuple(document["thresholds"])
 
 
 @pytest.mark.parametrize("sizes", [WEB_SEARCH, DATA_MINING, MIX])
 def test_known_delays__no_bucket_has_a_negative_share_of_the_flows(sizes: Sizes) -> None:
-    weight = known_delays(sizes, 0.6, 4).weight
+    weight = static.known_delays(sizes, 0.6, 4).weight
     assert (np.diff(weight, prepend=0.0) >= 0).all()

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 
-from __future__ import annotations
-
 import tracemalloc
 from collections.abc import Sequence
 from dataclasses import fields, replace
@@ -10,35 +8,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from sluice import topologies
 from sluice.policy.errors import FieldError
 from sluice.policy.figures.metrics import wire_bytes
 from sluice.policy.network.graph import Topology
-from sluice.policy.wire.records import by_source
 from sluice.policy.workload import random_flows
-from sluice.policy.workload.flows import (
-    Deadlines,
-    FlowBatch,
-    Shift,
-    TraceWorkload,
-    Workload,
-    flows_of,
-    parse_trace,
-)
+from sluice.policy.workload.flows import Deadlines, FlowBatch, Shift, Workload, flows_of
 from sluice.policy.workload.sizes import Group, Mix, MixPart, SizeCdf
 from tests.kit.networks import RATE_BPS, star
 
-WORKLOAD = Workload(
-    Mix((MixPart(10_000, 1.0),)),
-    "all-to-all",
-    None,
-    0.8,
-    500,
-    deadlines=Deadlines(0.5, "uniform", 1, 2, 0),
-)
+ONE_SIZE = Mix((MixPart(10_000, 1.0),))
+WORKLOAD = Workload(500, load=0.8, sizes=ONE_SIZE, deadlines=Deadlines(0.5, "uniform", 1, 2, 0))
 
 
 def batch() -> FlowBatch:
@@ -54,16 +35,6 @@ def test_flow_batch__a_part_of_it_keeps_the_numbers() -> None:
     assert flows_of([part], star(), "run") == flows_of([whole], star(), "run")[100:250]
 
 
-def test_by_source__partitions_the_schedule() -> None:
-    flows = flows_of([batch()], star(), "run")
-    grouped = by_source(flows)
-    assert sorted(f.id for part in grouped.values() for f in part) == sorted(f.id for f in flows)
-    assert all(flow.src == name for name, part in grouped.items() for flow in part)
-
-
-ONE_SIZE = Mix((MixPart(10_000, 1.0),))
-
-
 def pairs(
     pattern: str,
     count: int = 20_000,
@@ -75,7 +46,7 @@ def pairs(
     parts: npt.NDArray[Any] | None = None,
     seed: int = 1,
 ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-    workload = Workload(ONE_SIZE, pattern, to, 0.5, count, fanin=fanin)
+    workload = Workload(count, pattern, to, 0.5, sizes=ONE_SIZE, fanin=fanin)
     streams = [np.random.default_rng([seed, i]) for i in range(2)]
     made = random_flows.make_pattern(workload, star(hosts), sources, streams)
     return made(np.zeros(count, np.int64) if parts is None else parts)
@@ -113,13 +84,11 @@ def test_permutation__one_partner_each_way_and_another_for_another_seed() -> Non
 def test_derangement__all_are_as_likely() -> None:
     rng = np.random.default_rng(1)
     seen: dict[tuple[int, ...], int] = {}
-    for _ in range(9000):
+    for _ in range(3600):
         order = tuple(random_flows.derangement(4, rng))
         seen[order] = seen.get(order, 0) + 1
     assert len(seen) == 9
-    assert sum((n - 1000) ** 2 / 1000 for n in seen.values()) < 26.1, (
-        "chi-square, 8 degrees of freedom, 0.1 %"
-    )
+    assert sum((n - 400) ** 2 / 400 for n in seen.values()) < 26.1, "chi-square, 8 degrees of freedom, 0.1 %"
 
 
 @pytest.mark.parametrize("to", [None, "h3"])
@@ -131,15 +100,6 @@ def test_incast__different_senders_answer_one_receiver(to: str | None) -> None:
         assert receivers[0] not in senders
     assert set(dst) == ({2} if to else set(range(9)))
     assert set(src) == set(range(9)) - ({2} if to else set())
-
-
-@given(below=st.integers(1, 12), data=st.data())
-def test_distinct__no_number_twice(below: int, data: st.DataObject) -> None:
-    columns = data.draw(st.integers(1, below))
-    chosen = random_flows.distinct(np.random.default_rng(below).random((50, columns)), below)
-    assert all(len(set(row)) == columns for row in chosen)
-    assert chosen.min() >= 0
-    assert chosen.max() < below
 
 
 def test_distinct__every_set_is_as_likely() -> None:
@@ -161,7 +121,7 @@ def test_make_pattern__what_the_topology_lacks_is_named() -> None:
 
 
 SIZES = Mix((MixPart(10_000, 0.75), MixPart(100_000, 0.25)))
-EVERYWHERE = Workload(SIZES, "all-to-all", None, 0.8, 20_000)
+EVERYWHERE = Workload(20_000, load=0.8, sizes=SIZES)
 
 
 def leaf_spine(core_gbps: int) -> Topology:
@@ -225,22 +185,14 @@ PAPER_MIX = Mix(
     (MixPart(10_000, 0.8, group=Group(("h3",))), MixPart(1_000_000, 0.2, group=Group(("h2", "h4"))))
 )
 CDF = SizeCdf("ramp", (100.0, 100.0, 1e5, 1e6), (0.0, 0.3, 0.8, 1.0))
-INTO_ONE = Workload(PAPER_MIX, "many-to-one", "h1", 0.8, 5000)
-ALL_TO_ALL = Workload(CDF, "all-to-all", None, 0.8, 5000)
+INTO_ONE = Workload(5000, "many-to-one", "h1", 0.8, sizes=PAPER_MIX)
+ALL_TO_ALL = Workload(5000, load=0.8, sizes=CDF)
 DEADLINES = Deadlines(0.3, "uniform", 5_000, 25_000, 0)
 SHORT = Mix((MixPart(20_000, 1.0, group=Group(("h3",))),))
 SHIFTED = replace(INTO_ONE, shifts=(Shift(0.5, SHORT),))
 THERE_AND_BACK = replace(INTO_ONE, shifts=(Shift(0.2, SHORT), Shift(0.6, PAPER_MIX)))
-INCAST = Workload(Mix((MixPart(20_000, 1.0),)), "incast", None, 0.5, 5000, fanin=3)
-TRACE = TraceWorkload(
-    parse_trace("t", "\n".join(f"{i % 7} {i % 40 + 1} {i % 3}" for i in range(5000))),
-    "h2",
-    4500,
-    0.5,
-    DEADLINES,
-    0.2,
-)
-EVERYTHING: dict[str, Workload | TraceWorkload] = {
+INCAST = Workload(5000, "incast", load=0.5, sizes=Mix((MixPart(20_000, 1.0),)), fanin=3)
+EVERYTHING = {
     "many-to-one": INTO_ONE,
     "all-to-all": replace(ALL_TO_ALL, deadlines=DEADLINES, size_known=0.5),
     "exponential": replace(ALL_TO_ALL, deadlines=replace(DEADLINES, distribution="exponential", mean_us=9e3)),
@@ -249,12 +201,11 @@ EVERYTHING: dict[str, Workload | TraceWorkload] = {
     "permutation": replace(ALL_TO_ALL, pattern="permutation"),
     "incast": INCAST,
     "interarrival": replace(ALL_TO_ALL, load=None, interarrival_s=1e-4),
-    "trace": TRACE,
 }
 
 
 def columns(
-    workload: Workload | TraceWorkload, seed: int = 1, topology: Topology | None = None, **options: Any
+    workload: Workload, seed: int = 1, topology: Topology | None = None, **options: Any
 ) -> dict[str, npt.NDArray[Any]]:
     batches = list(
         random_flows.random_batches(workload, topology or star(), np.random.default_rng(seed), **options)
@@ -312,7 +263,7 @@ def test_batches__memory_does_not_grow_with_the_flows() -> None:
         tracemalloc.stop()
         return peak
 
-    assert peak_bytes(200_000) < 1.2 * peak_bytes(20_000) + 100_000
+    assert peak_bytes(80_000) < 1.2 * peak_bytes(8_000) + 100_000
 
 
 @pytest.mark.parametrize("scale", [1.0, 0.05])
@@ -366,16 +317,6 @@ def test_size_known__deadline_flows_always_others_by_share() -> None:
     assert flows["size_known"][urgent].all()
     assert flows["size_known"][~urgent].mean() == pytest.approx(0.5, abs=0.01)
     assert not columns(ALL_TO_ALL)["size_known"].any()
-
-
-def test_trace__times_sizes_and_senders_are_the_files() -> None:
-    trace = parse_trace("t", "1 10 0\n2.5 20 2\n0 1 1")
-    flows = columns(TraceWorkload(trace, "h2", 3))
-    np.testing.assert_allclose(flows["start_s"], [0.001, 0.0035, 0.0035])
-    assert flows["bytes"].tolist() == [10 * 1024, 20 * 1024, 1024]
-    assert flows["src"].tolist() == [0, 3, 2], "the hosts besides h2, in order"
-    assert set(flows["dst"]) == {1}
-    assert columns(TraceWorkload(trace, "h2", 2, scale=0.5))["bytes"].tolist() == [5 * 1024, 10 * 1024]
 
 
 def test_flows_of__the_columns_as_objects() -> None:

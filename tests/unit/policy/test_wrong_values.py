@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every key of a scenario gets every wrong value: an error names the key. No other exception, and no silence."""
 
-from __future__ import annotations
-
 import copy
 import math
 from collections.abc import Iterator, Mapping
@@ -18,10 +16,10 @@ from sluice.policy.schema.fields import scheme_fields
 from sluice.policy.schema.kinds import Quantity
 from sluice.policy.schemes import SCHEMES
 from sluice.policy.workload import scenario
-from sluice.policy.workload.flows import Deadlines, parse_trace
-from sluice.policy.workload.listed_flows import ExplicitFlow
+from sluice.policy.workload.flows import Deadlines
+from sluice.policy.workload.listed_flows import ExplicitFlow, FlowTable
 from sluice.policy.workload.sizes import parse_cdf
-from sluice.policy.workload.tables import IncastKeys, MixKeys, RandomKeys, ShiftKeys, TraceKeys
+from sluice.policy.workload.tables import FlowTableKeys, IncastKeys, MixKeys, RandomKeys, ShiftKeys
 from sluice.topologies import TOPOLOGIES, build_topology
 
 RING = Path(__file__).parents[1] / "topologies" / "ring.toml"
@@ -30,11 +28,12 @@ VALUES: tuple[object, ...] = (
     *(0, -1, 1, 2**63, 10**400, 0.5, math.nan, -math.inf, 1e300),
     *(True, [], {}, [1], [None], {"x": 1}, [{}], [-1, "1KB"]),
 )
+COLUMNS, ROW = ("time", "src", "dst", "bytes"), {"time": "0s", "src": "h1", "dst": "h2", "bytes": "1KB"}
 RANDOM = {"flows": 10, "sizes": "web-search", "load": 0.5}
 BASES: dict[str, dict[str, Any]] = {
     "random": RANDOM,
     "incast": {"flows": 10, "pattern": "incast", "load": 0.5, "fanin": 2, "bytes": "20KB"},
-    "trace": {"trace": "a.trace", "to": "h1"},
+    "table": {"trace": "a.csv"},
     "mix": {"flows": 10, "mix": [{"share": 1.0, "bytes": "1KB"}], "load": 0.5},
     "shift": {**RANDOM, "shift": {"at": 0.5, "sizes": "web-search"}},
     "shifts": {**RANDOM, "shift": [{"at": 0.2, "sizes": "web-search"}, {"at": 0.5, "sizes": "web-search"}]},
@@ -50,7 +49,7 @@ TABLES: dict[str, tuple[type, str]] = {
     "background[0]": (scenario.Background, "random"),
     "workload": (RandomKeys, "random"),
     "workload ": (IncastKeys, "incast"),
-    "workload  ": (TraceKeys, "trace"),
+    "workload  ": (FlowTableKeys, "table"),
     "workload.mix[0]": (MixKeys, "mix"),
     "workload.shift": (ShiftKeys, "shift"),
     "workload.shift[0]": (ShiftKeys, "shifts"),
@@ -66,7 +65,11 @@ def document(workload: str, scheme: str = "pias", topology: str = "single", **fa
         "scheme": {"name": scheme},
         "workload": copy.deepcopy(BASES[workload]),
     }
-    return made if workload == "listed" else {**made, "deadlines": {"share": 0.5, "min": "1ms", "max": "2ms"}}
+    return (
+        made
+        if workload in ("listed", "table")
+        else {**made, "deadlines": {"share": 0.5, "min": "1ms", "max": "2ms"}}
+    )
 
 
 def read(given: Mapping[str, Any]) -> None:
@@ -74,7 +77,7 @@ def read(given: Mapping[str, Any]) -> None:
         scenario.scenario_from_document(
             given,
             lambda name: parse_cdf(name, "1 0\n1000 1" if name == "web-search" else name),
-            lambda name: parse_trace(name, "1 1 0" if name == "a.trace" else name),
+            lambda name: FlowTable(name, COLUMNS, [("line 2", ROW)] if name == "a.csv" else []),
         )
     )
 

@@ -340,7 +340,7 @@ def test_freeze_and_unfreeze(
     assert sluice_policy("unfreeze", "s1:2") == 0
     said = " ".join(capsys.readouterr().out.split())
     assert 'warning: overrides[0].ports: the network has no port "s1:9"' in said
-    assert in_force(engine).overrides == (Override(("s1:9",), None, True),)
+    assert in_force(engine).overrides == (Override(("s1:9",), None),)
     assert sluice_policy("unfreeze", "s1:2") == 2
     assert "s1:2: no override freezes s1:2 by this name; frozen are s1:9" in capsys.readouterr().err
 
