@@ -24,16 +24,13 @@ from sluice.policy.schema.desired import dscp_queue_map
 from sluice.policy.schema.entries import write
 from sluice.policy.wire.agents import NO_SETTINGS, AgentSettings, Heartbeat, HostHeartbeat
 from sluice.policy.wire.records import WATCHED, FlowRecord
-from sluice.store import ages
 from sluice.store.desired import PolicyVersion, current_topology, policy_in_force
 from sluice.store.flows import Added, add_batch
-from sluice.store.heartbeats import MOST_AGENTS, put_heartbeats
-from sluice.store.observed import all_agents, is_alive, latest_thresholds
+from sluice.store.heartbeats import put_heartbeats
+from sluice.store.observed import all_agents, latest_thresholds
 
 MOST_TOGETHER = 64
 """The most heartbeats in one transaction."""
-REMEMBERED_BYTES = 4096
-"""The longest body that is remembered."""
 
 
 class Outcome(NamedTuple):
@@ -73,22 +70,8 @@ class Heartbeats:
         self._writing = threading.Lock()
         self._waiting: deque[_Waiting] = deque()
         """Every thread appends to it; the thread that writes takes from it."""
-        self._last: dict[str, tuple[bytes, Heartbeat]] = {}
-        """The body and the heartbeat that came last from an agent. An idle one sends the same again."""
         self._settings = 0, _documents(None)
         """The newest policy's version, and what `_documents` made of the policy that was in force then."""
-
-    def read(self, name: str, body: bytes, parsed: Callable[[str, bytes], Heartbeat]) -> Heartbeat:
-        """Return an agent's heartbeat from its body. `parsed` checks a body that is not the agent's last one."""
-        last = self._last.get(name)
-        if last is not None and last[0] == body:
-            return last[1]
-        beat = parsed(name, body)
-        if len(body) <= REMEMBERED_BYTES:
-            if len(self._last) >= MOST_AGENTS and last is None:
-                self._last.clear()  # some of them may be gone
-            self._last[name] = body, beat
-        return beat
 
     def add(self, name: str, beat: Heartbeat) -> Outcome:
         """Store an agent's heartbeat. Raises the store's error, which holds for all that were written together."""
@@ -198,12 +181,10 @@ class KnownNetwork:
 
 
 def _watching(engine: Engine) -> dict[str, Collection[str]]:
-    age_s = ages.age_s(engine)
-    alive = (row for row in all_agents(engine) if is_alive(row, age_s))
     return {
         row.name: row.heartbeat.watch.addresses
-        for row in alive
-        if isinstance(row.heartbeat, HostHeartbeat) and row.heartbeat.watch.watching
+        for row in all_agents(engine)
+        if row.is_alive and isinstance(row.heartbeat, HostHeartbeat) and row.heartbeat.watch.watching
     }
 
 

@@ -14,6 +14,7 @@ from sluice.policy.wire.agents import WatchStatus
 from sluice.policy.wire.records import TRAFFIC
 from sluice.store.desired import current_topology
 from sluice.store.flow_queries import FlowColumns
+from sluice.store.observed import all_agents
 from sluice.webui import figures
 from sluice.webui.access import PLACE, STREAM
 from sluice.webui.api import Api, Model, model_of
@@ -147,25 +148,25 @@ def snapshot(engine: Engine, recent: RecentFlows) -> dict[str, Any]:
     status: /ports and /health have the rest.
     """
     now = time.time()
-    topology = current_topology(engine)
+    topology, agents = current_topology(engine), all_agents(engine)
     flows = recent.since(now - SNAPSHOT_WINDOW_S)
-    health = health_document(engine, now, topology)
+    health = health_document(engine, now, topology, agents)
     ports = ports_now(engine, now, topology)
-    agents = [agent | {"status": _only(agent["status"], _AGENT_STATUS)} for agent in health["agents"]]
+    shown = [agent | {"status": _only(agent["status"], _AGENT_STATUS)} for agent in health["agents"]]
     chosen = {choice: flows.of_traffic(choice) for choice in TRAFFIC}
     everything = _traffic(flows, now)  # computed once for all choices with the same flows
     return {
         "at": now,
-        "health": health | {"agents": agents},
+        "health": health | {"agents": shown},
         "policy": current_policy_document(engine),
         "thresholds": thresholds_now(engine),
         "ports": {port: _only(row, row.keys() - _LEFT_OUT) for port, row in ports.items()},
-        "connections": connections_document(engine, now),
+        "connections": connections_document(engine, now, agents),
         "sanctions": sanctions_now(engine),
         "traffic": {
             choice: everything if part is flows else _traffic(part, now) for choice, part in chosen.items()
         },
-        "validity": validity_document(engine),
+        "validity": validity_document(engine, agents),
     }
 
 

@@ -23,7 +23,7 @@ from flask import current_app
 from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
-from sluice.store.observed import demotions, events_after, newest_events
+from sluice.store.observed import events_after, newest_events
 from sluice.store.totals import Tally
 from sluice.webui.api import ApiError
 from sluice.webui.authority import Authority
@@ -34,8 +34,6 @@ from sluice.webui.problems import Refusals
 log = logging.getLogger(__name__)
 
 INTERVAL_S = 1.0
-GLANCE_S = 0.2
-"""The interval between two checks for changes that must not wait for the next second."""
 KEPT_EVENTS = 500
 GREETING_EVENTS = 60
 """How many past events a client gets if it names no last event."""
@@ -128,8 +126,7 @@ class Live:
 
     def _run(self) -> None:
         while not self.stopping.is_set():
-            # Before the picture, so that a host that is demoted while clients get it is not missed.
-            began, before = time.monotonic(), self._demoted()
+            began = time.monotonic()
             frame, events = self._look()
             with self._condition:
                 self._tick += 1
@@ -140,11 +137,7 @@ class Live:
                 if not self._clients and time.monotonic() - self._left_at > _LINGER_S:
                     self._thread = None
                     return
-            # Wait for the next second, or until a host is demoted or restored: clients get that at once.
-            until = began + INTERVAL_S
-            while not self.stopping.wait(min(GLANCE_S, max(0.05, until - time.monotonic()))):
-                if time.monotonic() >= until or self._demoted() != before:
-                    break
+            self.stopping.wait(max(0.05, began + INTERVAL_S - time.monotonic()))
         with self._condition:
             self._condition.notify_all()
             self._tell()
@@ -152,12 +145,6 @@ class Live:
     def _tell(self) -> None:
         for called in self._listeners:
             called()
-
-    def _demoted(self) -> frozenset[tuple[str, float]]:
-        try:
-            return demotions(self._engine)
-        except SQLAlchemyError:
-            return frozenset()  # the next snapshot reports it
 
     def _look(self) -> tuple[bytes, list[tuple[int, bytes]]]:
         try:

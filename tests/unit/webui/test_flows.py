@@ -36,16 +36,9 @@ def test_deliver__counts_what_was_new_and_what_was_known(client: Client, engine:
 @pytest.mark.parametrize(
     ("changes", "field"),
     [
-        ({"bytes": "10"}, "bytes"),
         ({"bytes": 10**30}, "bytes"),
-        ({"id": "a b"}, "id"),
         ({"src": {"a": 1}}, "src"),
-        ({"size_class": "tiny"}, "size_class"),
-        ({"fct_us": None}, "fct_us"),
-        ({"met": True}, "met"),
         ({"deadline_us": 5.0}, "met"),
-        ({"status": "lost"}, "status"),
-        ({"reason": "\x00"}, "reason"),
         ({"colour": "red"}, "colour"),
     ],
 )
@@ -201,16 +194,7 @@ def beat_with(client: Client, connections: Any) -> tuple[int, str | None]:
     return answer.status_code, answer.json.get("error", {}).get("field")
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"rate_bps": True},
-        {"src": "<script>"},
-        {"bytes": 10**400},
-        {"colour": "red"},
-        {"started_at": None},
-    ],
-)
+@pytest.mark.parametrize("change", [{"src": "<script>"}, {"bytes": 10**400}, {"started_at": None}])
 def test_a_heartbeat_with_a_bad_connection_is_a_422(client: Client, change: dict[str, Any]) -> None:
     found = beat_with(client, [write(LIVING), write(LIVING) | change])
     assert found == (422, f"watch.connections[1].{next(iter(change))}")

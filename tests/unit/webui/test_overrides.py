@@ -1,19 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a port keeps: overrides and sanctions."""
 
-import json
-import threading
 from typing import Any
 
 import pytest
-from flask import Flask
 from sqlalchemy import Engine
 
 from sluice.policy.schema.desired import Policy
 from sluice.store import desired
 from sluice.store.desired import current_policy, current_version, policy_changes, put_policy, put_topology
 from sluice.store.observed import Sanction, lift_sanctions, put_sanction
-from sluice.webui import services
 from tests.kit.known import known
 from tests.unit.webui.conftest import Client, scrape
 from tests.web.synthetic import leaf_spine
@@ -117,30 +113,3 @@ def test_sanctions_and_metrics__who_is_demoted_now(client: Client, engine: Engin
     assert scrape(client)["sluice_host_demoted"] == {(("host", "h2"), ("port", "s1:2")): 1.0}
     lift_sanctions(engine, ["s1:2"])
     assert "sluice_host_demoted" not in scrape(client)
-
-
-def test_events__a_sanction_does_not_wait_for_the_next_snapshot(
-    app: Flask, client: Client, engine: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Snapshots arrive at an interval. One that names another host arrives at once, also if it follows another."""
-    monkeypatch.setattr(services, "INTERVAL_S", 3600.0)
-    seen: list[object] = []
-    put: list[Sanction] = []
-
-    def put_once() -> None:
-        if not put:
-            put.append(SANCTION)
-            put_sanction(engine, SANCTION)
-
-    def follow() -> None:
-        for chunk in client.get("/api/v1/events?count=2", buffered=False).iter_encoded():
-            for line in chunk.decode().splitlines():
-                if line.startswith("data: ") and '"sanctions"' in line:
-                    seen.append(json.loads(line[6:])["sanctions"])
-
-    shared: services.Services = app.extensions[services.EXTENSION]
-    shared.live.call_at_ticks(put_once)
-    follower = threading.Thread(target=follow, daemon=True)
-    follower.start()
-    follower.join(300)
-    assert seen == [[], [vars(SANCTION)]]

@@ -150,11 +150,6 @@ def sample(at: float, *counts: int) -> PortSample:
     return PortSample(at, "s1:1", counts, counts)
 
 
-def test_port_rates__bits_per_second_between_samples() -> None:
-    rates = figures.port_rates([sample(10, 0, 0), sample(12, 250, 1000)])["s1:1"]
-    assert rates == [{"at": 12, "rate_bps": 5000, "queue_rates_bps": [1000, 4000]}]
-
-
 def test_port_rates__a_counter_that_went_back_gives_no_rate() -> None:
     rates = figures.port_rates([sample(1, 500, 10), sample(2, 0, 0), sample(3, 125, 0), sample(3, 250, 0)])[
         "s1:1"
