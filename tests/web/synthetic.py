@@ -8,7 +8,7 @@ All random numbers come from one seeded generator.
 import argparse
 import math
 import random
-import sys
+import threading
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -51,9 +51,9 @@ def leaf_spine(leaves: int = LEAVES, spines: int = SPINES, hosts_per_leaf: int =
 class Network:
     """Writes the rows of one second."""
 
-    def __init__(self, engine: Engine, seed: int = 1, topology: Topology | None = None) -> None:
+    def __init__(self, engine: Engine, topology: Topology | None = None) -> None:
         self.engine = engine
-        self.random = random.Random(seed)
+        self.random = random.Random(1)
         self.topology = topology or leaf_spine()
         self.number = 0
         self.queue_bytes = {port.id: [0] * 8 for port in self.topology.ports}
@@ -156,11 +156,12 @@ def fill(network: Network, now: float, seconds: int) -> None:
             network.second(began + second + 1, policy, version)
 
 
-def go_on(network: Network) -> None:
-    """Write one second of rows each second, and apply new policies as a controller does, until it is killed."""
+def go_on(network: Network, ended: threading.Event) -> None:
+    """Write one second of rows each second, and apply new policies as a controller does, until `ended` is set."""
     before = current_policy(network.engine)
     seen = before.version if before else 0
-    while True:
+    at = 0.0
+    while not ended.wait(max(0.0, at + 1 - time.time())):
         at = time.time()
         current = current_policy(network.engine)
         if current is not None:
@@ -171,25 +172,15 @@ def go_on(network: Network) -> None:
                 add_event(network.engine, "policy-applied", version=seen, scheme=current.policy.scheme)
             network.second(at, current.policy, current.version)
             network.heartbeats(current.version)
-        time.sleep(max(0.0, at + 1 - time.time()))
 
 
-def main(argv: list[str] | None = None) -> int:
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--store", required=True)
-    parser.add_argument("--history-s", type=int, default=280)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--leaves", type=int, default=LEAVES)
-    parser.add_argument("--spines", type=int, default=SPINES)
-    parser.add_argument("--hosts-per-leaf", type=int, default=HOSTS_PER_LEAF)
-    arguments = parser.parse_args(argv)
-    topology = leaf_spine(arguments.leaves, arguments.spines, arguments.hosts_per_leaf)
-    network = Network(open_store(arguments.store), arguments.seed, topology)
-    if arguments.history_s:
-        fill(network, time.time(), arguments.history_s)
-    go_on(network)
-    return 0
+    network = Network(open_store(parser.parse_args().store))
+    fill(network, time.time(), 280)
+    go_on(network, threading.Event())
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

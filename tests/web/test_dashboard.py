@@ -36,7 +36,6 @@ GROW = """() => {
         ports: [...topology.ports, ...ports],
     };
 }"""
-WINDOWS = [(820, 1180), (390, 844), (1440, 900)]
 
 
 @pytest.fixture
