@@ -16,6 +16,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -237,27 +238,23 @@ class StreamPlaces:
 
     def __init__(self, most: int = MOST_STREAMS) -> None:
         self._most = {True: most, False: max(1, int(most * SHARE_WITHOUT_TOKEN))}
-        self._open = {True: 0, False: 0}
-        self._lock = threading.Lock()
+        self._free = {has_token: threading.Semaphore(number) for has_token, number in self._most.items()}
 
     def take(self, has_token: bool) -> Callable[[], None]:
         """Take a place. Returns the function that gives it back, once. Raises ApiError 429 if there is none."""
-        with self._lock:
-            if self._open[has_token] >= self._most[has_token]:
-                whose, remedy = ("with", "") if has_token else ("without", "send a token, or ")
-                raise ApiError(
-                    429,
-                    "too-many-streams",
-                    f"{self._most[has_token]} event streams {whose} a token are open already; try again later, "
-                    f"{remedy}raise the setting most_streams",
-                )
-            self._open[has_token] += 1
-        taken = [has_token]
+        if not self._free[has_token].acquire(blocking=False):
+            whose, remedy = ("with", "") if has_token else ("without", "send a token, or ")
+            raise ApiError(
+                429,
+                "too-many-streams",
+                f"{self._most[has_token]} event streams {whose} a token are open already; try again later, "
+                f"{remedy}raise the setting most_streams",
+            )
+        taken = [self._free[has_token]]
 
         def leave() -> None:
-            with self._lock:
-                if taken:
-                    self._open[taken.pop()] -= 1
+            with suppress(IndexError):  # it has been given back
+                taken.pop().release()
 
         return leave
 
