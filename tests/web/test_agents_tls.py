@@ -92,7 +92,7 @@ def test_enrolment__one_of_two_racing_uses_wins(web: Web, tmp_path: Path) -> Non
 def test_enrolment__expired_or_replaced_token(web: Web, tmp_path: Path) -> None:
     token = Token.parse(web.token("late", valid_s=1))
     late = Holder("late", "host")
-    wait_until(lambda: _expired(token), "the token expires", timeout_s=300)
+    wait_until(lambda: _expired(token), "the token expires")
     with pytest.raises(SluiceError, match="--enrol: the token has expired"):
         identity_for(web.target, tmp_path, late, token.text())
     forged = replace(token, expires_at=token.expires_at + 3600)
@@ -243,7 +243,7 @@ def test_agent_process__renews_and_goes_on_when_revoked(tmp_path: Path) -> None:
         )
         assert web.command("/api/v1/agents/web1/revocation").ok
         told = "this agent's certificate was revoked; enrol it again"
-        wait_until(lambda: told in log.read_text(), "it says that it is revoked", timeout_s=300)
+        wait_until(lambda: told in log.read_text(), "it says that it is revoked")
         assert "keeping the last settings" in log.read_text()
         assert agent.poll() is None
     finally:
