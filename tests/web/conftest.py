@@ -113,10 +113,11 @@ class Server:
         answer.raise_for_status()
         return answer.json()
 
-    def post(self, path: str, body: object) -> None:
-        """Deliver a document as an agent does."""
+    def post(self, path: str, body: object) -> Any:
+        """Deliver a document as an agent does. Returns that of the answer."""
         answer = requests.post(f"{self.url}/api/v1/{path}", json=body, timeout=300)
         assert answer.ok, answer.text
+        return answer.json()
 
 
 @pytest.fixture

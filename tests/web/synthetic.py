@@ -125,6 +125,12 @@ class Network:
         observed.put_agent(self.engine, "ports", port_heartbeat(policy_version=version))
 
 
+def demotion() -> observed.Sanction:
+    """Return the demotion of h2, which begins now."""
+    flow = "TCP 10.0.0.2:40000 > 10.0.0.1:80"
+    return observed.Sanction("s1:2", "h2", flow, 1, 1_200_000, 475_000, 0.95, 2, 10.0, since=time.time())
+
+
 HISTORY: tuple[dict[str, Any], ...] = (
     {"scheme": "tcp"},
     {"scheme": "dctcp"},

@@ -46,7 +46,7 @@ def test_enrolment__gives_a_certificate_and_keeps_the_key(web: Web, tmp_path: Pa
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
     answer = deliver(web.client(identity), record("tls/1", src="web1"), received("tls/2", dst="web1"))
     assert answer.json() == {"accepted": 2, "known": 0}
-    listed = requests.get(f"{web.url}/api/v1/certificates", timeout=PATIENCE_S).json()["certificates"]
+    listed = web.get("certificates")["certificates"]
     assert [(one["name"], one["kind"], one["state"]) for one in listed] == [("web1", "host", "valid")]
     assert {"agent": "web1", "agent_kind": "host"}.items() <= web.events("agent-enrolled")[0].items()
 
@@ -163,7 +163,7 @@ def test_names__no_host_can_take_the_id_of_anothers_record(web: Web, tmp_path: P
     assert deliver(true, first).json() == {"accepted": 0, "known": 1}
     assert error(deliver(true, {**first, "fct_us": 1.0})) == (409, "record-conflict")
     assert error(deliver(evil, record("true@run/2", src="evil"))) == (422, "invalid-field")
-    stored = requests.get(f"{web.url}/api/v1/flows", timeout=PATIENCE_S).json()["flows"]
+    stored = web.get("flows")["flows"]
     assert {"evil@run/1", "true@run/1"} <= {flow["id"] for flow in stored}
 
 

@@ -188,8 +188,8 @@ def test_small_chunks__do_not_hold_up_others(shared_server: Server) -> None:
         thread.start()
     try:
         began = time.monotonic()
-        answers = [requests.get(f"{shared_server.url}/api/v1/health", timeout=PATIENCE_S) for _ in range(5)]
-        assert all(answer.ok for answer in answers)
+        for _ in range(5):
+            shared_server.get("health")
         assert time.monotonic() - began < 15, "without the limit, one answer takes longer"
     finally:
         ended.set()

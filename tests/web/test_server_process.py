@@ -129,10 +129,7 @@ def test_many_dashboards_leave_room_for_agents_and_for_an_end_in_order(
     threads, frames = listeners
     before = list(frames)
     for number in range(20):
-        answer = requests.post(
-            f"{shared_server.url}/api/v1/flows", json=[record(f"f{number}")], timeout=PATIENCE_S
-        )
-        assert answer.json() == {"accepted": 1, "known": 0}
+        assert shared_server.post("flows", [record(f"f{number}")]) == {"accepted": 1, "known": 0}
     eventually(
         lambda: all(n > b + 1 for n, b in zip(frames, before, strict=True)),
         "frames arrive",

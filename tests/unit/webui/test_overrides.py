@@ -9,10 +9,10 @@ from sqlalchemy import Engine
 from sluice.policy.schema.desired import Policy
 from sluice.store import desired
 from sluice.store.desired import current_policy, current_version, policy_changes, put_policy, put_topology
-from sluice.store.observed import Sanction, lift_sanctions, put_sanction
+from sluice.store.observed import lift_sanctions, put_sanction
 from tests.kit.known import known
 from tests.unit.webui.conftest import Client, scrape
-from tests.web.synthetic import leaf_spine
+from tests.web.synthetic import demotion, leaf_spine
 
 PATH = "/api/v1/ports/s1:2/override?wait_s=0"
 FIXED = {"thresholds": ["10KB", 20_000, "30KB"]}
@@ -102,14 +102,12 @@ def test_put_override__a_change_at_the_same_moment_is_not_undone(
     assert in_force(engine).scheme == "pias"
 
 
-SANCTION = Sanction("s1:2", "h2", "TCP a > b", 1, 2_000_000, 500_000, 0.95, 2, 10.0, since=100.0)
-
-
 def test_sanctions_and_metrics__who_is_demoted_now(client: Client, engine: Engine) -> None:
     assert client.get("/api/v1/sanctions").json == {"sanctions": []}
     assert "sluice_host_demoted" not in scrape(client)
-    put_sanction(engine, SANCTION)
-    assert client.get("/api/v1/sanctions").json == {"sanctions": [vars(SANCTION)]}
+    demoted = demotion()
+    put_sanction(engine, demoted)
+    assert client.get("/api/v1/sanctions").json == {"sanctions": [vars(demoted)]}
     assert scrape(client)["sluice_host_demoted"] == {(("host", "h2"), ("port", "s1:2")): 1.0}
     lift_sanctions(engine, ["s1:2"])
     assert "sluice_host_demoted" not in scrape(client)
