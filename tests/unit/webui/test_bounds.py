@@ -14,6 +14,7 @@ from sluice.policy.wire.agents import MAX_HEARTBEAT_BYTES, MAX_PORTS
 from sluice.store import heartbeats
 from sluice.store.flow_queries import OTHER_SCHEME
 from sluice.store.observed import newest_events
+from sluice.webui import runs
 from sluice.webui.access import ConnectionPlaces
 from sluice.webui.api import MAX_BODY_BYTES, MAX_FLOWS_BODY_BYTES, ApiError, parse_json
 from sluice.webui.problems import MOST_PROBLEMS, MOST_REFUSALS, Refusals
@@ -240,6 +241,7 @@ class Unread(io.RawIOBase):
         ("PUT", "/api/v1/policy", MAX_BODY_BYTES),
         ("POST", "/api/v1/agents/h1", MAX_HEARTBEAT_BYTES),
         ("POST", "/api/v1/flows", MAX_FLOWS_BODY_BYTES),
+        ("POST", "/api/v1/runs", runs.MAX_BODY_BYTES),
     ],
 )
 def test_a_body_over_the_limit_is_a_413_and_never_in_memory(

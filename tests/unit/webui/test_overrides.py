@@ -52,11 +52,6 @@ def test_delete_override__the_port_follows_the_policy_again(owner: Client, engin
     assert (answer.status_code, answer.json["error"]["problem"]) == (422, "no override names s1:2 itself")
 
 
-def test_put_override__needs_the_role_change(client: Client, engine: Engine) -> None:
-    assert client.put(PATH, json=FIXED).status_code == 401
-    assert current_version(engine) == 1
-
-
 @pytest.mark.parametrize(
     ("body", "field", "problem"),
     [

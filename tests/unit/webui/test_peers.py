@@ -169,6 +169,8 @@ CHANGES = [
     ("POST", "tokens", {"name": "more", "role": "change", "valid_s": 60}),
     ("POST", "tokens/reader/revocation", None),
     ("GET", "tokens", None),
+    ("PUT", "ports/s1:2/override", {"freeze": True}),
+    *[("POST", f"runs{path}", {}) for path in ("", "/check", "/cancellation")],
 ]
 
 
