@@ -424,23 +424,28 @@ MOST_FLOWS = 20
 """The most ended flows in the document."""
 
 
-def host_document(engine: Engine, name: str, window_s: float) -> dict[str, Any] | None:
-    """Return the host's document; None if neither the network nor an agent knows the host."""
-    now = time.time()
+hosts_api = Api("hosts", __name__, "One host: its agent, its flows, its link")
+
+
+@hosts_api.get("/hosts/<name>", answers=HostAnswer, errors=[404])
+def host(path: AgentPath, query: HostQuery) -> Response:
+    """The agent of a host, its flows under way and ended, round trips, deadlines, and the host's own link."""
+    engine, name, now = services().engine, path.name, time.time()
     place, rows = _place(current_topology(engine), name), all_agents(engine)
     agent = next((row for row in rows if row.name == name and row.kind == HostHeartbeat.KIND), None)
     beats = living_hosts(rows)
     if agent is None and place is None:
-        return None
-    sent = sent_flows(engine, name, now - window_s)
-    return {
-        "name": name,
-        "at": now,
-        "place": place,
-        "agent": agent_document(agent) if agent else None,
-        "link": write(beats[name].link) if name in beats and beats[name].link else None,
-        "active": active_flows(beats, name),
-        "sent": {
+        problem = f"neither the network nor an agent knows a host {name}"
+        raise ApiError(404, "unknown-host", problem, "name")
+    sent = sent_flows(engine, name, now - query.window_s)
+    return jsonify(
+        name=name,
+        at=now,
+        place=place,
+        agent=agent_document(agent) if agent else None,
+        link=write(beats[name].link) if name in beats and beats[name].link else None,
+        active=active_flows(beats, name),
+        sent={
             "window_s": round(now - sent.since, 3),
             "flows": len(sent.flows),
             "unfinished": int(np.isnan(sent.flows.fct_us).sum()),
@@ -450,9 +455,9 @@ def host_document(engine: Engine, name: str, window_s: float) -> dict[str, Any] 
             "deadlines": figures.deadline_totals(sent.flows),
             "controls": dict(sent.controls),
         },
-        "ended": find_flows(engine, {"host": name}, limit=MOST_FLOWS).rows,
-        "sanctions": [sanction for sanction in sanctions_now(engine) if sanction["host"] == name],
-    }
+        ended=find_flows(engine, {"host": name}, limit=MOST_FLOWS).rows,
+        sanctions=[sanction for sanction in sanctions_now(engine) if sanction["host"] == name],
+    )
 
 
 def _place(topology: Topology | None, name: str) -> dict[str, Any] | None:
@@ -471,17 +476,3 @@ def _place(topology: Topology | None, name: str) -> dict[str, Any] | None:
         "port": port.id if port else None,
         "rate_bps": port.rate_bps if port else None,
     }
-
-
-hosts_api = Api("hosts", __name__, "One host: its agent, its flows, its link")
-
-
-@hosts_api.get("/hosts/<name>", answers=HostAnswer, errors=[404])
-def host(path: AgentPath, query: HostQuery) -> Response:
-    """The agent of a host, its flows under way and ended, round trips, deadlines, and the host's own link."""
-    document = host_document(services().engine, path.name, query.window_s)
-    if document is None:
-        raise ApiError(
-            404, "unknown-host", f"neither the network nor an agent knows a host {path.name}", "name"
-        )
-    return jsonify(document)
