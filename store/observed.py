@@ -95,7 +95,7 @@ class ThresholdChange:
     port: str
     policy_version: int
     thresholds_bytes: tuple[int, ...]
-    flows: int
+    flows: int = field(metadata={"help": "flows from which the port computed the thresholds"})
 
 
 @dataclass(frozen=True)
