@@ -117,12 +117,9 @@ class Network:
     def heartbeats(self, version: int, without: str | None = None) -> None:
         for known in self.topology.switches:
             observed.put_switch(self.engine, known.dpid, known.name, connected=True, policy_version=version)
-        for node in self.topology.hosts:
-            if node.name != without:
-                observed.put_agent(
-                    self.engine, node.name, host_heartbeat(policy_version=version, flows_received=self.number)
-                )
-        observed.put_agent(self.engine, "ports", port_heartbeat(policy_version=version))
+        beat = host_heartbeat(policy_version=version, flows_received=self.number)
+        beats = {node.name: beat for node in self.topology.hosts if node.name != without}
+        observed.put_agents(self.engine, {**beats, "ports": port_heartbeat(policy_version=version)})
 
 
 def demotion() -> observed.Sanction:
