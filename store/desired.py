@@ -7,7 +7,7 @@ of its change, so there is no change without a row. The newest MOST_ROWS stay.
 
 import time
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from sqlalchemy import Engine, Select, delete, desc, func, insert, select
@@ -33,16 +33,16 @@ class Author:
 
 @dataclass(frozen=True)
 class PolicyChange:
-    """One row of the log. Time in epoch seconds."""
+    """One row of the log."""
 
     version: int
-    at: float
-    by: str
-    address: str
-    before: int | None
-    """The version that this one replaced; None for the first."""
-    changed: tuple[str, ...]
-    """The keys whose values differ, in alphabetical order."""
+    at: float = field(metadata={"help": "epoch seconds"})
+    by: str = field(metadata={"help": "name of the token; `owner` is the token of the web process's start"})
+    address: str = field(metadata={"help": "where the request came from"})
+    before: int | None = field(metadata={"help": "the version that this one replaced"})
+    """None for the first."""
+    changed: tuple[str, ...] = field(metadata={"help": "the keys of the policy whose values differ"})
+    """In alphabetical order."""
 
 
 def policy_changes(engine: Engine, limit: int = 100) -> list[PolicyChange]:

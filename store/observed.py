@@ -95,7 +95,7 @@ class ThresholdChange:
     port: str
     policy_version: int
     thresholds_bytes: tuple[int, ...]
-    flows: int
+    flows: int = field(metadata={"help": "flows from which the port computed the thresholds"})
 
 
 @dataclass(frozen=True)
@@ -122,6 +122,10 @@ def put_switch(engine: Engine, dpid: int, name: str, *, connected: bool, policy_
         put_row(connection, schema.signs, {"name": CONTROLLER, "seen_s": seen_s})
 
 
+AGENT_LATE_S = 5.0
+"""An agent without a heartbeat for this long counts as away. Agents report about every second."""
+
+
 @dataclass(frozen=True)
 class AgentRow:
     """An agent with its newest heartbeat."""
@@ -129,20 +133,18 @@ class AgentRow:
     name: str
     seen_s: float
     """Reading of the store's clock at the newest heartbeat."""
+    age_s: float
+    """Seconds since then by the store's clock, when the row was read."""
     heartbeat: Heartbeat
 
     @property
     def kind(self) -> str:
         return self.heartbeat.KIND
 
-
-AGENT_LATE_S = 5.0
-"""An agent without a heartbeat for this long counts as away. Agents report about every second."""
-
-
-def is_alive(row: AgentRow, age_s: float) -> bool:
-    """Return whether an agent has reported lately. `age_s` is the reading of the store's clock."""
-    return age_s - row.seen_s < AGENT_LATE_S
+    @property
+    def is_alive(self) -> bool:
+        """Whether the agent has reported lately."""
+        return self.age_s < AGENT_LATE_S
 
 
 def find_agent(engine: Engine, name: str) -> Heartbeat | None:
@@ -201,9 +203,10 @@ def all_agents(engine: Engine) -> list[AgentRow]:
     heartbeat replaces the row.
     """
     rows = _all(engine, select(agents).order_by(agents.c.name))
-    beats = [(row, _heartbeat(row)) for row in rows]
+    beats, now_s = [(row, _heartbeat(row)) for row in rows], age_s(engine)
     return [
-        AgentRow(row["name"], row["seen_s"], beat)
+        # The clocks of several machines may differ a little.
+        AgentRow(row["name"], row["seen_s"], max(0.0, now_s - row["seen_s"]), beat)
         for row, beat in beats
         if beat is not None and row["seen_s"] is not None
     ]
@@ -400,13 +403,6 @@ def lift_all_but(engine: Engine, ports: Collection[str]) -> None:
     none would restore them."""
     with engine.begin() as connection:
         connection.execute(delete(sanctions).where(sanctions.c.port.not_in(ports)))
-
-
-def demotions(engine: Engine) -> frozenset[tuple[str, float]]:
-    """Return port and time of each demotion in force. Each demotion has a time of its own."""
-    with reading(engine) as connection:
-        rows = connection.execute(select(sanctions.c.port, sanctions.c.since))
-        return frozenset((row.port, row.since) for row in rows)
 
 
 def all_sanctions(engine: Engine) -> list[Sanction]:

@@ -23,6 +23,7 @@ import requests
 
 from tests.web.conftest import CHROMIUM, CHROMIUM_ARGUMENTS, Server, live_network
 from tests.web.dashboard import open_dashboard, until
+from tests.web.synthetic import leaf_spine
 
 if TYPE_CHECKING:
     from playwright.sync_api import CDPSession, Page
@@ -90,9 +91,7 @@ def page_speed(ports: int, seconds: float, days: float) -> dict[str, Any]:
         server.start()
         browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=CHROMIUM_ARGUMENTS)
         try:
-            names = ("--leaves", "--spines", "--hosts-per-leaf")
-            sizes = map(str, NETWORKS[ports])
-            with live_network(server, *(word for pair in zip(names, sizes, strict=True) for word in pair)):
+            with live_network(server, leaf_spine(*NETWORKS[ports])):
                 page = browser.new_page(viewport={"width": 1440, "height": 900})
                 return _weight(server, page) | _motion(page, seconds) | _memory(page, days)
         finally:

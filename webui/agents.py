@@ -26,17 +26,7 @@ from sluice.store.heartbeats import MOST_AGENTS
 from sluice.store.observed import add_event, find_agent
 from sluice.store.totals import INGESTION_SECONDS, REQUESTS_REFUSED
 from sluice.webui.access import check_agent, check_connections, own_records, refuse_conflict
-from sluice.webui.api import (
-    MAX_FLOWS_BODY_BYTES,
-    AgentPath,
-    Api,
-    ApiError,
-    Model,
-    json_of,
-    model_of,
-    read_body,
-    read_json,
-)
+from sluice.webui.api import MAX_FLOWS_BODY_BYTES, AgentPath, Api, ApiError, Model, model_of, read_json
 from sluice.webui.flows import api as flows
 from sluice.webui.services import services
 
@@ -98,7 +88,7 @@ api = Api("agents", __name__, "Heartbeats of the agents on hosts and ports")
 @api.post("/agents/<name>", answers=AgentSettingsModel, errors=[401, 403, 404, 409], body=heartbeat_schema)
 def heartbeat(path: AgentPath) -> Response:
     """Report an agent's status. The answer holds the settings that the current policy needs from it."""
-    beat = services().heartbeats.read(path.name, read_body(wire.MAX_HEARTBEAT_BYTES), _heartbeat)
+    beat = _heartbeat(path.name, read_json(wire.MAX_HEARTBEAT_BYTES))
     check_agent(path.name, beat.KIND)
     before = None
     if isinstance(beat, wire.HostHeartbeat):
@@ -123,9 +113,8 @@ def heartbeat(path: AgentPath) -> Response:
     return jsonify(settings)
 
 
-def _heartbeat(name: str, body: bytes) -> wire.Heartbeat:
+def _heartbeat(name: str, document: Any) -> wire.Heartbeat:
     """Return the heartbeat of a body. Raises ApiError, 422 for an agent whose version does not fit this one."""
-    document = json_of(body)
     try:
         return wire.heartbeat_from(document)
     except FieldError as error:

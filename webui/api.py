@@ -316,18 +316,13 @@ def read_json(limit_bytes: int = MAX_BODY_BYTES, max_depth: int | None = MAX_DEP
     413 if the body is longer than `limit_bytes`. `max_depth` None sets no limit to nesting; the
     caller then accepts flat documents only.
     """
-    return json_of(read_body(limit_bytes), max_depth)
-
-
-def json_of(body: bytes, max_depth: int | None = MAX_DEPTH) -> Any:
-    """Return a body's JSON value. Raises ApiError 400 as `read_json` does."""
-    value = parse_json(body)
+    value = parse_json(_read_body(limit_bytes))
     if max_depth is not None and _deeper_than(value, max_depth):
         raise ApiError(400, "malformed-json", f"the body is nested more than {max_depth} levels deep")
     return value
 
 
-def read_body(limit_bytes: int) -> bytes:
+def _read_body(limit_bytes: int) -> bytes:
     """Return the request's body if it may be JSON. Raises ApiError 415 and werkzeug's 413 as `read_json` does."""
     if request.mimetype != "application/json":
         raise ApiError(415, "unsupported-media-type", "send the body as application/json")

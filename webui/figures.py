@@ -7,9 +7,7 @@ The statistics are pure, and vectorised because thousands of flows a second arri
 import math
 import threading
 import time
-from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -32,75 +30,48 @@ SPAN_S = 960.0
 """How far back the memory reaches: the dashboard's usual windows and a minute more."""
 
 
-@dataclass(frozen=True)
-class _Chunk:
-    read_at: float
-    newest: float
-    columns: FlowColumns
-
-
 class RecentFlows:
     """The flows of the last minutes as columns. Each record is read from the store once for all clients.
 
-    Each call reads the new records; older flows come from the store itself.
-
-    It returns at most MOST_COLUMNS flows, and holds one chunk more at most, however many arrive.
+    Each call reads the new records; older flows come from the store itself. It holds at most MOST_COLUMNS flows,
+    however many arrive.
     """
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._lock = threading.Lock()
-        self._chunks: deque[_Chunk] = deque()
-        self._held = 0
+        self._flows = FlowColumns.from_rows([])
+        """Those that were read last come first."""
         self._sequence = 0
-        self._covered_from: float | None = None
+        self._covered_from = -math.inf
+        """All flows that finished later are here."""
 
     def since(self, at: float, until: float = math.inf) -> FlowColumns:
         """Return the scheduled and watched flows that finished after `at`, as store.flow_queries.flow_columns does."""
         with self._lock:
             self._catch_up()
-            covered = self._covered_from is not None and at >= self._covered_from
-            # The store would not give more either, and reading 500,000 flows for each picture would cost seconds.
-            covered |= self._held >= MOST_COLUMNS and until + LATEST_RECORD_S >= time.time()
-            chunks = [chunk.columns for chunk in self._chunks if chunk.newest > at]
-        if not covered:
+            flows, covered_from = self._flows, self._covered_from
+        # If so many are here, the store would not give more, and to read 500,000 for each picture would cost seconds.
+        are_most = len(flows) >= MOST_COLUMNS and until + LATEST_RECORD_S >= time.time()
+        if at < covered_from and not are_most:
             return flow_columns(self._engine, at, until)
-        # Most chunks lie in the window as a whole, so the others are cut first.
-        parts = []
-        for columns in chunks:
-            chosen = (columns.at > at) & (columns.at <= until)
-            parts.append(columns if chosen.all() else columns.where(chosen))
-        return FlowColumns.joined([FlowColumns.from_rows([]), *_newest(parts)])
+        return flows.where((flows.at > at) & (flows.at <= until))
 
     def _catch_up(self) -> None:
         now = time.time()
-        if self._covered_from is None:
-            self._covered_from = now - SPAN_S
-        columns, self._sequence = flow_columns_after(self._engine, self._sequence, self._covered_from)
-        if len(columns):
-            self._chunks.append(_Chunk(now, float(columns.at.max()), columns))
-            self._held += len(columns)
-        if len(columns) >= MOST_COLUMNS:  # older flows may exist that were not read
-            self._covered_from = max(self._covered_from, float(columns.at.min()))
-        while self._chunks:
-            oldest = self._chunks[0]
-            others_suffice = self._held - len(oldest.columns) >= MOST_COLUMNS
-            if oldest.read_at >= now - SPAN_S and not others_suffice:
-                break
-            self._chunks.popleft()
-            self._held -= len(oldest.columns)
-            self._covered_from = max(self._covered_from, oldest.read_at)
-
-
-def _newest(parts: list[FlowColumns]) -> list[FlowColumns]:
-    """Return the parts with the last MOST_COLUMNS flows. In each part, the newest comes first."""
-    excess = sum(map(len, parts)) - MOST_COLUMNS
-    if excess <= 0:
-        return parts
-    first, *others = parts
-    if len(first) <= excess:
-        return _newest(others)
-    return [first.where(np.arange(len(first) - excess)), *others]
+        covered_from = max(self._covered_from, now - SPAN_S)
+        new, self._sequence = flow_columns_after(self._engine, self._sequence, covered_from)
+        if len(new) >= MOST_COLUMNS:  # older flows may exist that were not read
+            covered_from = max(covered_from, float(new.at.min()))
+        flows = FlowColumns.joined([new, self._flows]) if len(new) else self._flows
+        is_recent = flows.at > now - SPAN_S
+        flows = flows if is_recent.all() else flows.where(is_recent)
+        left_out = flows.at[MOST_COLUMNS:]
+        if len(left_out):
+            # A host's clock may be ahead.
+            covered_from = max(covered_from, min(now, float(left_out.max())))
+            flows = flows.where(np.arange(MOST_COLUMNS))
+        self._flows, self._covered_from = flows, covered_from
 
 
 CLASSES = ("all", *SIZE_CLASSES)

@@ -11,8 +11,9 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,16 +25,13 @@ from sluice.policy.schema.desired import dscp_queue_map
 from sluice.policy.schema.entries import write
 from sluice.policy.wire.agents import NO_SETTINGS, AgentSettings, Heartbeat, HostHeartbeat
 from sluice.policy.wire.records import WATCHED, FlowRecord
-from sluice.store import ages
 from sluice.store.desired import PolicyVersion, current_topology, policy_in_force
 from sluice.store.flows import Added, add_batch
-from sluice.store.heartbeats import MOST_AGENTS, put_heartbeats
-from sluice.store.observed import all_agents, is_alive, latest_thresholds
+from sluice.store.heartbeats import put_heartbeats
+from sluice.store.observed import all_agents, latest_thresholds
 
 MOST_TOGETHER = 64
 """The most heartbeats in one transaction."""
-REMEMBERED_BYTES = 4096
-"""The longest body that is remembered."""
 
 
 class Outcome(NamedTuple):
@@ -43,16 +41,6 @@ class Outcome(NamedTuple):
     """False if there is no room for one more agent."""
     policy_version: int
     """Version of the newest policy; 0 before the first."""
-
-
-@dataclass
-class _Waiting:
-    """A heartbeat until it is written."""
-
-    name: str
-    beat: Heartbeat
-    outcome: Outcome | None = None
-    error: Exception | None = None
 
 
 def _documents(current: PolicyVersion | None) -> Callable[[str], dict[str, Any]]:
@@ -71,36 +59,19 @@ class Heartbeats:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._writing = threading.Lock()
-        self._waiting: deque[_Waiting] = deque()
+        self._waiting: deque[tuple[str, Heartbeat, Future[Outcome]]] = deque()
         """Every thread appends to it; the thread that writes takes from it."""
-        self._last: dict[str, tuple[bytes, Heartbeat]] = {}
-        """The body and the heartbeat that came last from an agent. An idle one sends the same again."""
         self._settings = 0, _documents(None)
         """The newest policy's version, and what `_documents` made of the policy that was in force then."""
 
-    def read(self, name: str, body: bytes, parsed: Callable[[str, bytes], Heartbeat]) -> Heartbeat:
-        """Return an agent's heartbeat from its body. `parsed` checks a body that is not the agent's last one."""
-        last = self._last.get(name)
-        if last is not None and last[0] == body:
-            return last[1]
-        beat = parsed(name, body)
-        if len(body) <= REMEMBERED_BYTES:
-            if len(self._last) >= MOST_AGENTS and last is None:
-                self._last.clear()  # some of them may be gone
-            self._last[name] = body, beat
-        return beat
-
     def add(self, name: str, beat: Heartbeat) -> Outcome:
         """Store an agent's heartbeat. Raises the store's error, which holds for all that were written together."""
-        mine = _Waiting(name, beat)
-        self._waiting.append(mine)
+        mine: Future[Outcome] = Future()
+        self._waiting.append((name, beat, mine))
         with self._writing:
-            while mine.outcome is None and mine.error is None:
+            while not mine.done():
                 self._write([self._waiting.popleft() for _ in range(min(MOST_TOGETHER, len(self._waiting)))])
-        if mine.outcome is None:
-            assert mine.error is not None
-            raise mine.error
-        return mine.outcome
+        return mine.result()
 
     def settings(self, name: str, policy_version: int) -> dict[str, Any]:
         """Return the document of an agent's settings. It reads the store if this version is not the last one's."""
@@ -124,15 +95,15 @@ class Heartbeats:
             and current.policy.acts_at_port(port)
         }
 
-    def _write(self, taken: Sequence[_Waiting]) -> None:
+    def _write(self, taken: Sequence[tuple[str, Heartbeat, Future[Outcome]]]) -> None:
         try:
-            kept = put_heartbeats(self._engine, {each.name: each.beat for each in taken})
+            kept = put_heartbeats(self._engine, {name: beat for name, beat, _ in taken})
         except Exception as error:
-            for each in taken:
-                each.error = error
+            for _, _, outcome in taken:
+                outcome.set_exception(error)
             return
-        for each in taken:
-            each.outcome = Outcome(each.name in kept.names, kept.policy_version)
+        for name, _, outcome in taken:
+            outcome.set_result(Outcome(name in kept.names, kept.policy_version))
 
 
 VALID_S = 2.0
@@ -175,35 +146,11 @@ class Network:
         return record.retransmissions is None and record.src in self._watching
 
 
-class KnownNetwork:
-    """Completes the records of watched flows. Thread-safe."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self._lock = threading.Lock()
-        self._network = Network(None, {})
-        self._until = -math.inf
-
-    def completed(self, records: Sequence[FlowRecord]) -> list[FlowRecord]:
-        """Return the records to store: watched ones completed, and none twice though both ends report it."""
-        if not any(record.source == WATCHED for record in records):
-            return list(records)
-        with self._lock:
-            if time.monotonic() >= self._until:
-                self._network = Network(current_topology(self._engine), _watching(self._engine))
-                self._until = time.monotonic() + VALID_S
-            network = self._network
-        completed = [network.completed(r) if r.source == WATCHED else r for r in records]
-        return [r for r in completed if r.source != WATCHED or not network.is_reported_by_its_sender(r)]
-
-
 def _watching(engine: Engine) -> dict[str, Collection[str]]:
-    age_s = ages.age_s(engine)
-    alive = (row for row in all_agents(engine) if is_alive(row, age_s))
     return {
         row.name: row.heartbeat.watch.addresses
-        for row in alive
-        if isinstance(row.heartbeat, HostHeartbeat) and row.heartbeat.watch.watching
+        for row in all_agents(engine)
+        if row.is_alive and isinstance(row.heartbeat, HostHeartbeat) and row.heartbeat.watch.watching
     }
 
 
@@ -212,17 +159,32 @@ class Ingestion:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._known = KnownNetwork(engine)
         self._writer = threading.Lock()
+        self._reading = threading.Lock()
+        self._network = Network(None, {})
+        self._until = -math.inf
+        """When the network must be read again, in monotonic seconds."""
 
     def add(self, records: Sequence[FlowRecord]) -> Added:
         """Store the records and return what became of them. Raises the store's error.
 
         Watched flows get the names and the ideal FCT that the network gives them.
         """
-        completed = self._known.completed(records)
+        completed = self._completed(records)
         with self.alone():
             return add_batch(self._engine, completed)
+
+    def _completed(self, records: Sequence[FlowRecord]) -> Sequence[FlowRecord]:
+        """Return the records to store: watched ones completed, and none twice though both ends report it."""
+        if not any(record.source == WATCHED for record in records):
+            return records
+        with self._reading:
+            if time.monotonic() >= self._until:
+                self._network = Network(current_topology(self._engine), _watching(self._engine))
+                self._until = time.monotonic() + VALID_S
+            network = self._network
+        completed = [network.completed(r) if r.source == WATCHED else r for r in records]
+        return [r for r in completed if r.source != WATCHED or not network.is_reported_by_its_sender(r)]
 
     def alone(self) -> AbstractContextManager[object]:
         """Return a context manager: while it is held, no delivery of this process competes for SQLite's one writer.

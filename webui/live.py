@@ -14,30 +14,13 @@ from sluice.policy.wire.agents import WatchStatus
 from sluice.policy.wire.records import TRAFFIC
 from sluice.store.desired import current_topology
 from sluice.store.flow_queries import FlowColumns
-from sluice.webui import figures
+from sluice.store.observed import all_agents
+from sluice.webui import figures, flows, network, policies, problems
+from sluice.webui import ports as port_documents
 from sluice.webui.access import PLACE, STREAM
 from sluice.webui.api import Api, Model, model_of
 from sluice.webui.auth import role_of_request
 from sluice.webui.figures import RecentFlows
-from sluice.webui.flows import (
-    ConnectionsAnswer,
-    DeadlineSeriesModel,
-    DeadlineTotalsModel,
-    DistributionsModel,
-    FctSeriesModel,
-    connections_document,
-)
-from sluice.webui.network import AgentModel, HealthModel, health_document
-from sluice.webui.policies import PolicyVersionModel, current_policy_document
-from sluice.webui.ports import (
-    PortLoadModel,
-    SanctionModel,
-    ThresholdModel,
-    ports_now,
-    sanctions_now,
-    thresholds_now,
-)
-from sluice.webui.problems import validity_document
 from sluice.webui.services import services
 
 
@@ -50,17 +33,17 @@ class LiveHostStatusModel(Model):
     watch: LiveWatchModel
 
 
-class LiveHostAgentModel(AgentModel):
+class LiveHostAgentModel(network.AgentModel):
     kind: Literal["host"]
     status: LiveHostStatusModel
 
 
-class LiveAgentModel(AgentModel):
+class LiveAgentModel(network.AgentModel):
     kind: Literal["port", "simulator"]
     status: dict[str, Any] = Field(description="empty")
 
 
-class LiveHealthModel(HealthModel):
+class LiveHealthModel(network.HealthModel):
     agents: list[LiveHostAgentModel | LiveAgentModel]
 
 
@@ -77,15 +60,15 @@ class ValidityModel(Model):
 class LiveFctModel(Model):
     window_s: float
     flows_per_s: float
-    classes: DistributionsModel
-    slowdown: DistributionsModel
+    classes: flows.DistributionsModel
+    slowdown: flows.DistributionsModel
     bin_s: float
-    series: FctSeriesModel
+    series: flows.FctSeriesModel
 
 
-class LiveDeadlinesModel(DeadlineTotalsModel):
+class LiveDeadlinesModel(flows.DeadlineTotalsModel):
     bin_s: float
-    series: DeadlineSeriesModel
+    series: flows.DeadlineSeriesModel
 
 
 class TrafficModel(Model):
@@ -104,11 +87,11 @@ class SnapshotModel(Model):
 
     at: float
     health: LiveHealthModel
-    policy: PolicyVersionModel | None
-    thresholds: dict[str, ThresholdModel]
-    ports: dict[str, PortLoadModel]
-    connections: ConnectionsAnswer
-    sanctions: list[SanctionModel]
+    policy: policies.PolicyVersionModel | None
+    thresholds: dict[str, port_documents.ThresholdModel]
+    ports: dict[str, port_documents.PortLoadModel]
+    connections: flows.ConnectionsAnswer
+    sanctions: list[port_documents.SanctionModel]
     traffic: TrafficBySourceModel
     validity: ValidityModel
 
@@ -147,25 +130,25 @@ def snapshot(engine: Engine, recent: RecentFlows) -> dict[str, Any]:
     status: /ports and /health have the rest.
     """
     now = time.time()
-    topology = current_topology(engine)
-    flows = recent.since(now - SNAPSHOT_WINDOW_S)
-    health = health_document(engine, now, topology)
-    ports = ports_now(engine, now, topology)
-    agents = [agent | {"status": _only(agent["status"], _AGENT_STATUS)} for agent in health["agents"]]
-    chosen = {choice: flows.of_traffic(choice) for choice in TRAFFIC}
-    everything = _traffic(flows, now)  # computed once for all choices with the same flows
+    topology, agents = current_topology(engine), all_agents(engine)
+    finished = recent.since(now - SNAPSHOT_WINDOW_S)
+    health = network.health_document(engine, now, topology, agents)
+    ports = port_documents.ports_now(engine, now, topology)
+    shown = [agent | {"status": _only(agent["status"], _AGENT_STATUS)} for agent in health["agents"]]
+    chosen = {choice: finished.of_traffic(choice) for choice in TRAFFIC}
+    everything = _traffic(finished, now)  # computed once for all choices with the same flows
     return {
         "at": now,
-        "health": health | {"agents": agents},
-        "policy": current_policy_document(engine),
-        "thresholds": thresholds_now(engine),
+        "health": health | {"agents": shown},
+        "policy": policies.current_policy_document(engine),
+        "thresholds": port_documents.thresholds_now(engine),
         "ports": {port: _only(row, row.keys() - _LEFT_OUT) for port, row in ports.items()},
-        "connections": connections_document(engine, now),
-        "sanctions": sanctions_now(engine),
+        "connections": flows.connections_document(engine, now, agents),
+        "sanctions": port_documents.sanctions_now(engine),
         "traffic": {
-            choice: everything if part is flows else _traffic(part, now) for choice, part in chosen.items()
+            choice: everything if part is finished else _traffic(part, now) for choice, part in chosen.items()
         },
-        "validity": validity_document(engine),
+        "validity": problems.validity_document(engine, agents),
     }
 
 
@@ -173,22 +156,22 @@ def _only(document: Mapping[str, Any], keys: Collection[str]) -> dict[str, Any]:
     return {key: value for key, value in document.items() if key in keys}
 
 
-def _traffic(flows: FlowColumns, now: float) -> dict[str, Any]:
+def _traffic(columns: FlowColumns, now: float) -> dict[str, Any]:
     """Return the live figures of these flows."""
     tail = now - SNAPSHOT_TAIL_S
     return {
         "fct": {
             "window_s": SNAPSHOT_WINDOW_S,
-            "flows_per_s": round(len(flows) / SNAPSHOT_WINDOW_S, 2),
-            "classes": figures.fct_by_class(flows),
-            "slowdown": figures.slowdown_by_class(flows),
+            "flows_per_s": round(len(columns) / SNAPSHOT_WINDOW_S, 2),
+            "classes": figures.fct_by_class(columns),
+            "slowdown": figures.slowdown_by_class(columns),
             "bin_s": SNAPSHOT_BIN_S,
-            "series": figures.fct_series(flows, tail, now, SNAPSHOT_BIN_S),
+            "series": figures.fct_series(columns, tail, now, SNAPSHOT_BIN_S),
         },
         "deadlines": {
-            **figures.deadline_totals(flows),
+            **figures.deadline_totals(columns),
             "bin_s": SNAPSHOT_BIN_S,
-            "series": figures.deadline_series(flows, tail, now, SNAPSHOT_BIN_S),
+            "series": figures.deadline_series(columns, tail, now, SNAPSHOT_BIN_S),
         },
     }
 

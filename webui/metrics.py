@@ -18,7 +18,7 @@ from sqlalchemy import Engine
 
 from sluice.policy.version import VERSION
 from sluice.policy.wire.agents import HostHeartbeat, PortHeartbeat, QueueCounters, SimulatorHeartbeat
-from sluice.store import ages, observed
+from sluice.store import observed
 from sluice.store.desired import current_topology, policy_in_force
 from sluice.store.totals import METRICS, Metric, Total, all_totals, bound_text, flush
 from sluice.webui.network import controller_document
@@ -55,10 +55,11 @@ class StoreCollector(Collector):
         yield from total_families(all_totals(self._engine))
         yield from _network_families(self._engine)
         yield from _port_families(self._engine)
-        yield from _agent_families(observed.all_agents(self._engine), ages.age_s(self._engine))
+        agents = observed.all_agents(self._engine)
+        yield from _agent_families(agents)
         demoted = (((each.host, each.port), 1) for each in observed.all_sanctions(self._engine))
         yield _gauge("sluice_host_demoted", "1 for a host that is demoted now", "host port", demoted)
-        valid = validity_document(self._engine)["valid"]
+        valid = validity_document(self._engine, agents)["valid"]
         text = "1 if the figures show the network and not the machine; absent if unknown"
         yield _gauge("sluice_figures_valid", text, "", () if valid is None else [((), valid)])
 
@@ -120,7 +121,7 @@ def _network_families(engine: Engine) -> Iterator[Family]:
     def single(name: str, text: str, value: float) -> Family:
         return _gauge(name, text, "", [((), value)])
 
-    controller = controller_document(engine, ages.age_s(engine), current_topology(engine))
+    controller = controller_document(engine, current_topology(engine))
     connected, expected, version = (
         controller["connected"],
         controller["expected"],
@@ -154,11 +155,11 @@ def _port_families(engine: Engine) -> Iterator[Family]:
     yield _gauge("sluice_port_capacity_bytes_per_second", "Rate of a port's link", "port", capacities)
 
 
-def _agent_families(agents: Iterable[observed.AgentRow], age_s: float) -> Iterator[Family]:
+def _agent_families(agents: Iterable[observed.AgentRow]) -> Iterator[Family]:
     up, spool, dilation = list[Sample](), list[Sample](), list[Sample]()
     counters: dict[str, Sequence[QueueCounters]] = {}
     for agent in agents:
-        up.append(((agent.name, agent.kind), observed.is_alive(agent, age_s)))
+        up.append(((agent.name, agent.kind), agent.is_alive))
         match agent.heartbeat:
             case HostHeartbeat(spool_depth=depth):
                 spool.append(((agent.name,), depth))

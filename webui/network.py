@@ -2,7 +2,7 @@
 """Health, topology and schemes; and a network that exists already: its description, and what was found there."""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -20,7 +20,7 @@ from sluice.policy.schema.field_kinds import ParameterValues
 from sluice.policy.schema.fields import scheme_fields
 from sluice.policy.schemes import SCHEMES, Scheme
 from sluice.policy.version import VERSION
-from sluice.policy.wire.agents import HostHeartbeat, PortHeartbeat, SimulatorHeartbeat, programmed_ports
+from sluice.policy.wire.agents import HostHeartbeat, PortHeartbeat, SimulatorHeartbeat
 from sluice.store import ages, observed
 from sluice.store.desired import current_topology, current_version
 from sluice.store.failures import last_failure
@@ -202,18 +202,15 @@ def field_document(field: Entry) -> dict[str, Any]:
     return {name: document[name] for name in FieldModel.model_fields}
 
 
-def health_document(engine: Engine, now: float, topology: Topology | None) -> dict[str, Any]:
+def health_document(
+    engine: Engine, now: float, topology: Topology | None, agents: Sequence[observed.AgentRow]
+) -> dict[str, Any]:
     """Return which components work. `status` is "ok" if every known switch and agent is up, and nothing is wrong."""
-    age_s = ages.age_s(engine)
-    controller = controller_document(engine, age_s, topology)
-    rows = observed.all_agents(engine)
-    agents = [agent_document(row, age_s) for row in rows]
+    controller = controller_document(engine, topology)
     everyone = controller["alive"] and controller["connected"] >= max(controller["expected"], 1)
-    alive = (row for row in rows if observed.is_alive(row, age_s))
-    programmed = programmed_ports(row.heartbeat for row in rows)
-    wrong = problems(engine, now, topology, controller, alive, programmed)
-    works = everyone and not wrong and all(agent["alive"] for agent in agents)
-    simulators = (row.heartbeat for row in rows if isinstance(row.heartbeat, SimulatorHeartbeat))
+    wrong = problems(engine, now, topology, controller, agents)
+    works = everyone and not wrong and all(row.is_alive for row in agents)
+    simulators = (row.heartbeat for row in agents if isinstance(row.heartbeat, SimulatorHeartbeat))
     simulator = next(simulators, None)
     return {
         "status": "ok" if works else "degraded",
@@ -223,17 +220,17 @@ def health_document(engine: Engine, now: float, topology: Topology | None) -> di
         "fabric": SIMULATOR if simulator else TESTBED,
         "dilation": simulator.dilation if simulator else None,
         "controller": controller,
-        "agents": agents,
+        "agents": [agent_document(row) for row in agents],
         "problems": wrong,
     }
 
 
-def controller_document(engine: Engine, age_s: float, topology: Topology | None) -> dict[str, Any]:
-    """Describe the controller, which is alive if it wrote a row lately. `age_s` is the reading of the store's clock.
+def controller_document(engine: Engine, topology: Topology | None) -> dict[str, Any]:
+    """Describe the controller, which is alive if it wrote a row lately.
 
     A switch counts as connected as long as the controller that leads it writes its row.
     """
-    rows = observed.all_switches(engine)
+    age_s, rows = ages.age_s(engine), observed.all_switches(engine)
     seen_s = observed.controller_seen_s(engine)
     alive = seen_s is not None and age_s - seen_s < CONTROLLER_LATE_S
     switches = []
@@ -262,7 +259,7 @@ def _ago(age_s: float, seen_s: float) -> float:
     return round(max(0.0, age_s - seen_s), 3)
 
 
-def agent_document(row: observed.AgentRow, age_s: float) -> dict[str, Any]:
+def agent_document(row: observed.AgentRow) -> dict[str, Any]:
     """Describe an agent. `status` is its heartbeat without the long parts, because every dashboard gets it each second.
 
     connections_document shows the connections of all agents together, /hosts the other parts of one host, /metrics
@@ -277,8 +274,8 @@ def agent_document(row: observed.AgentRow, age_s: float) -> dict[str, Any]:
     return {
         "name": row.name,
         "kind": row.kind,
-        "alive": observed.is_alive(row, age_s),
-        "age_s": _ago(age_s, row.seen_s),
+        "alive": row.is_alive,
+        "age_s": round(row.age_s, 3),
         "status": write(status),
     }
 
@@ -290,7 +287,8 @@ api = Api("network", __name__, "Health, topology, schemes")
 def health() -> Response:
     """Whether the store, the controller, its switches and the agents work."""
     engine = services().engine
-    return jsonify(health_document(engine, time.time(), current_topology(engine)))
+    agents = observed.all_agents(engine)
+    return jsonify(health_document(engine, time.time(), current_topology(engine), agents))
 
 
 @api.get("/topology", answers=TopologyAnswer)
@@ -412,10 +410,7 @@ def _findings(network: Network, seen: Sightings) -> list[dict[str, Any]]:
 def _ignored_settings(network: Network) -> Iterator[Finding]:
     """Yield what rules of Sluice would not keep at ports at which it forwards, such as VLANs, as port agents report."""
     forwarding = {switch.name for switch in network.switch if switch.forwards}
-    engine = services().engine
-    now_s = ages.age_s(engine)
-    beats = (row.heartbeat for row in observed.all_agents(engine) if observed.is_alive(row, now_s))
-    for beat in beats:
+    for beat in (row.heartbeat for row in observed.all_agents(services().engine) if row.is_alive):
         for where, what in beat.unkept.items() if isinstance(beat, PortHeartbeat) else ():
             if where.partition(":")[0] in forwarding:
                 yield Finding("port", where, what)

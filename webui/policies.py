@@ -79,13 +79,8 @@ class PolicyPreview(Model):
     changes: list[PolicyChange]
 
 
-class AuditedChange(Model):
-    version: int
-    at: float = Field(description="epoch seconds")
-    by: str = Field(description="name of the token; `owner` is the token of the web process's start")
-    address: str = Field(description="where the request came from")
-    before: int | None = Field(description="the version that this one replaced")
-    changed: list[str] = Field(description="the keys of the policy whose values differ")
+class AuditedChange(model_of(desired.PolicyChange)):  # type: ignore[misc]
+    pass
 
 
 class AuditAnswer(Model):

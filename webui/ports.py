@@ -13,16 +13,12 @@ from sluice.policy.network.graph import Topology
 from sluice.store import observed
 from sluice.store.desired import current_topology
 from sluice.webui import figures
-from sluice.webui.api import Api, Model, PortId, Since
+from sluice.webui.api import Api, Model, PortId, Since, model_of
 from sluice.webui.services import services
 
 
-class ThresholdModel(Model):
-    at: float
-    port: str
-    policy_version: int
-    thresholds_bytes: list[int]
-    flows: int = Field(description="flows from which the port computed the thresholds")
+class ThresholdModel(model_of(observed.ThresholdChange)):  # type: ignore[misc]
+    pass
 
 
 class ThresholdsAnswer(Model):

@@ -8,7 +8,7 @@ network and not the machine, by what the port agents report of their machines.
 import logging
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -20,7 +20,7 @@ from sluice.policy.figures.validity import CLOCK, Flaw, flaws
 from sluice.policy.network.description import Sightings, discovered
 from sluice.policy.network.graph import Topology
 from sluice.policy.network.realised import realise
-from sluice.policy.wire.agents import HostHeartbeat, PortHeartbeat, SimulatorHeartbeat
+from sluice.policy.wire.agents import HostHeartbeat, PortHeartbeat, SimulatorHeartbeat, programmed_ports
 from sluice.store import ages, observed
 from sluice.store.desired import current_policy, current_version, policy_in_force
 from sluice.store.failures import last_failure
@@ -63,19 +63,17 @@ def problems(
     now: float,
     topology: Topology | None,
     controller: Mapping[str, Any],
-    alive: Iterable[observed.AgentRow],
-    programmed: frozenset[str],
+    agents: Sequence[observed.AgentRow],
 ) -> list[dict[str, Any]]:
     """Return the problems as documents: the policy, the controller, the network, and the agents that are alive.
 
-    `controller` is its document. `programmed`: the ids of the ports with the port program, also those of an agent that
-    has ended.
+    `controller` is its document.
     """
-    alive = tuple(alive)
+    alive = [row for row in agents if row.is_alive]
     listed = (
         *_policy_problem(engine),
         *_gone(controller, topology),
-        *_without_port_agent(engine, topology, programmed),
+        *_without_port_agent(engine, topology, programmed_ports(row.heartbeat for row in agents)),
         *network_problems(engine, topology),
         *_refused_agents(engine, now),
         *_store_problem(engine),
@@ -120,7 +118,8 @@ def _without_port_agent(
 ) -> Iterator[Problem]:
     """Yield the switches whose rules would tag packets for a port program that is not there.
 
-    The controller leaves these ports as they are. The ports of a testbed always have the program.
+    The controller leaves these ports as they are. The ports of a testbed always have the program. `programmed`: the ids
+    of the ports with the program, also those of an agent that has ended.
     """
     if topology is None or not topology.learns:
         return
@@ -226,13 +225,10 @@ def _same_address(agents: Iterable[observed.AgentRow]) -> Iterator[Problem]:
             yield Problem("same-address", ", ".join(those[:MOST_SHOWN]), text)
 
 
-def validity_document(engine: Engine) -> dict[str, Any]:
+def validity_document(engine: Engine, agents: Iterable[observed.AgentRow]) -> dict[str, Any]:
     """Return whether the figures are valid now. `valid` is null if nothing judges the network."""
-    agents, age_s = observed.all_agents(engine), ages.age_s(engine)
     judged, reasons = False, _stepped_clock(engine)
-    for row in agents:
-        if not observed.is_alive(row, age_s):
-            continue
+    for row in (row for row in agents if row.is_alive):
         match row.heartbeat:
             case SimulatorHeartbeat():
                 judged = True

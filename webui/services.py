@@ -16,6 +16,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from flask import current_app
 from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
-from sluice.store.observed import demotions, events_after, newest_events
+from sluice.store.observed import events_after, newest_events
 from sluice.store.totals import Tally
 from sluice.webui.api import ApiError
 from sluice.webui.authority import Authority
@@ -34,8 +35,6 @@ from sluice.webui.problems import Refusals
 log = logging.getLogger(__name__)
 
 INTERVAL_S = 1.0
-GLANCE_S = 0.2
-"""The interval between two checks for changes that must not wait for the next second."""
 KEPT_EVENTS = 500
 GREETING_EVENTS = 60
 """How many past events a client gets if it names no last event."""
@@ -128,8 +127,7 @@ class Live:
 
     def _run(self) -> None:
         while not self.stopping.is_set():
-            # Before the picture, so that a host that is demoted while clients get it is not missed.
-            began, before = time.monotonic(), self._demoted()
+            began = time.monotonic()
             frame, events = self._look()
             with self._condition:
                 self._tick += 1
@@ -140,11 +138,7 @@ class Live:
                 if not self._clients and time.monotonic() - self._left_at > _LINGER_S:
                     self._thread = None
                     return
-            # Wait for the next second, or until a host is demoted or restored: clients get that at once.
-            until = began + INTERVAL_S
-            while not self.stopping.wait(min(GLANCE_S, max(0.05, until - time.monotonic()))):
-                if time.monotonic() >= until or self._demoted() != before:
-                    break
+            self.stopping.wait(max(0.05, began + INTERVAL_S - time.monotonic()))
         with self._condition:
             self._condition.notify_all()
             self._tell()
@@ -152,12 +146,6 @@ class Live:
     def _tell(self) -> None:
         for called in self._listeners:
             called()
-
-    def _demoted(self) -> frozenset[tuple[str, float]]:
-        try:
-            return demotions(self._engine)
-        except SQLAlchemyError:
-            return frozenset()  # the next snapshot reports it
 
     def _look(self) -> tuple[bytes, list[tuple[int, bytes]]]:
         try:
@@ -250,27 +238,23 @@ class StreamPlaces:
 
     def __init__(self, most: int = MOST_STREAMS) -> None:
         self._most = {True: most, False: max(1, int(most * SHARE_WITHOUT_TOKEN))}
-        self._open = {True: 0, False: 0}
-        self._lock = threading.Lock()
+        self._free = {has_token: threading.Semaphore(number) for has_token, number in self._most.items()}
 
     def take(self, has_token: bool) -> Callable[[], None]:
         """Take a place. Returns the function that gives it back, once. Raises ApiError 429 if there is none."""
-        with self._lock:
-            if self._open[has_token] >= self._most[has_token]:
-                whose, remedy = ("with", "") if has_token else ("without", "send a token, or ")
-                raise ApiError(
-                    429,
-                    "too-many-streams",
-                    f"{self._most[has_token]} event streams {whose} a token are open already; try again later, "
-                    f"{remedy}raise the setting most_streams",
-                )
-            self._open[has_token] += 1
-        taken = [has_token]
+        if not self._free[has_token].acquire(blocking=False):
+            whose, remedy = ("with", "") if has_token else ("without", "send a token, or ")
+            raise ApiError(
+                429,
+                "too-many-streams",
+                f"{self._most[has_token]} event streams {whose} a token are open already; try again later, "
+                f"{remedy}raise the setting most_streams",
+            )
+        taken = [self._free[has_token]]
 
         def leave() -> None:
-            with self._lock:
-                if taken:
-                    self._open[taken.pop()] -= 1
+            with suppress(IndexError):  # it has been given back
+                taken.pop().release()
 
         return leave
 

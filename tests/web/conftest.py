@@ -8,6 +8,8 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -18,10 +20,11 @@ import pytest
 import requests
 from sqlalchemy import Engine
 
+from sluice.policy.network.graph import Topology
 from sluice.runtime.process import spawn, stop
 from sluice.runtime.wait import wait_until
 from sluice.store.engine import open_store
-from tests.web.synthetic import Network
+from tests.web.synthetic import Network, fill, go_on
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser as Browser
@@ -110,10 +113,11 @@ class Server:
         answer.raise_for_status()
         return answer.json()
 
-    def post(self, path: str, body: object) -> None:
-        """Deliver a document as an agent does."""
+    def post(self, path: str, body: object) -> Any:
+        """Deliver a document as an agent does. Returns that of the answer."""
         answer = requests.post(f"{self.url}/api/v1/{path}", json=body, timeout=300)
         assert answer.ok, answer.text
+        return answer.json()
 
 
 @pytest.fixture
@@ -162,26 +166,16 @@ def busy_server(shared_server: Server) -> Iterator[Server]:
 
 
 @contextmanager
-def live_network(server: Server, *options: str) -> Iterator[None]:
-    """Run a network with some history that writes new rows to the server's store each second.
-
-    `options` are those of `tests.web.synthetic`.
-    """
-    argv = [
-        sys.executable,
-        "-m",
-        "tests.web.synthetic",
-        "--store",
-        server.store_url,
-        "--history-s",
-        "60",
-        *options,
-    ]
-    process = spawn(argv, log_file=server.folder / "synthetic.log")
-    # The switches report once all of the history is written.
-    eventually(lambda: server.get("health")["controller"]["connected"], "traffic")
+def live_network(server: Server, topology: Topology | None = None) -> Iterator[None]:
+    """Run a network with some history that writes new rows to the server's store each second."""
+    network, ended = Network(open_store(server.store_url), topology), threading.Event()
+    fill(network, time.time(), 60)
+    writer = threading.Thread(target=go_on, args=(network, ended), daemon=True)
+    writer.start()
     yield
-    stop(process)
+    ended.set()
+    writer.join()
+    network.engine.dispose()
 
 
 @pytest.fixture(scope="module")

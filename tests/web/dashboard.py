@@ -43,7 +43,7 @@ def until(page: Page, script: str, argument: object = None) -> None:
     Playwright's own function evaluates text in the page, which the page's content security policy
     forbids.
     """
-    eventually(lambda: page.evaluate(script, argument), script, interval_s=0.1)
+    eventually(lambda: page.evaluate(script, argument), script)
 
 
 def attribute(page: Page, selector: str, name: str) -> str:

@@ -8,7 +8,7 @@ All random numbers come from one seeded generator.
 import argparse
 import math
 import random
-import sys
+import threading
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -19,17 +19,9 @@ from sluice.policy.network.graph import Topology
 from sluice.policy.schema.desired import Policy
 from sluice.policy.tags import snap_to_edge
 from sluice.policy.wire.records import FlowRecord, size_class
+from sluice.store import observed
 from sluice.store.desired import current_policy, mark_applied, put_policy, put_topology
 from sluice.store.engine import open_store
-from sluice.store.observed import (
-    PortSample,
-    ThresholdChange,
-    add_event,
-    add_port_samples,
-    add_thresholds,
-    put_agent,
-    put_switch,
-)
 from sluice.store.schema import applied, flows, policies
 from sluice.topologies import build
 from tests.kit.heartbeats import host_heartbeat, port_heartbeat
@@ -51,9 +43,9 @@ def leaf_spine(leaves: int = LEAVES, spines: int = SPINES, hosts_per_leaf: int =
 class Network:
     """Writes the rows of one second."""
 
-    def __init__(self, engine: Engine, seed: int = 1, topology: Topology | None = None) -> None:
+    def __init__(self, engine: Engine, topology: Topology | None = None) -> None:
         self.engine = engine
-        self.random = random.Random(seed)
+        self.random = random.Random(1)
         self.topology = topology or leaf_spine()
         self.number = 0
         self.queue_bytes = {port.id: [0] * 8 for port in self.topology.ports}
@@ -67,8 +59,8 @@ class Network:
         rows = [{**record.to_document(), "received_at": at} for record in records]
         with self.engine.begin() as connection:
             connection.execute(insert(flows), rows)
-        add_port_samples(self.engine, list(self.samples(at, policy)))
-        add_thresholds(self.engine, list(self.thresholds(at, policy, version)))
+        observed.add_port_samples(self.engine, list(self.samples(at, policy)))
+        observed.add_thresholds(self.engine, list(self.thresholds(at, policy, version)))
 
     def poisson(self, mean: float, at: float) -> int:
         return max(1, round(self.random.gauss(mean * (1 + 0.25 * math.sin(at / 23)), math.sqrt(mean))))
@@ -98,7 +90,7 @@ class Network:
             status="finished",
         )
 
-    def samples(self, at: float, policy: Policy) -> Iterator[PortSample]:
+    def samples(self, at: float, policy: Policy) -> Iterator[observed.PortSample]:
         for index, port in enumerate(self.topology.ports):
             load = min(
                 0.98, max(0.02, 0.5 + 0.38 * math.sin(at / 31 + index * 1.7) + self.random.gauss(0, 0.06))
@@ -108,29 +100,32 @@ class Network:
                 gained = load * port.rate_bps / 8 * weight / sum(weights)
                 self.queue_bytes[port.id][queue] += int(gained)
                 self.queue_packets[port.id][queue] += int(gained / 1100)
-            yield PortSample(
+            yield observed.PortSample(
                 at, port.id, tuple(self.queue_bytes[port.id]), tuple(self.queue_packets[port.id])
             )
 
-    def thresholds(self, at: float, policy: Policy, version: int) -> Iterator[ThresholdChange]:
+    def thresholds(self, at: float, policy: Policy, version: int) -> Iterator[observed.ThresholdChange]:
         for index, port in enumerate(self.topology.ports):
             wanted = policy.thresholds
             if policy.scheme == "mlfq-adaptive":
                 drift = 1 + 0.5 * math.sin(at / 40 + index)
                 wanted = tuple(snap_to_edge(int(9_000 * drift * 6**i)) for i in range(policy.queues - 1))
             if self.last.get(port.id) != wanted and wanted:
-                yield ThresholdChange(at, port.id, version, wanted, self.random.randint(5, 60))
+                yield observed.ThresholdChange(at, port.id, version, wanted, self.random.randint(5, 60))
             self.last[port.id] = wanted
 
     def heartbeats(self, version: int, without: str | None = None) -> None:
         for known in self.topology.switches:
-            put_switch(self.engine, known.dpid, known.name, connected=True, policy_version=version)
-        for node in self.topology.hosts:
-            if node.name != without:
-                put_agent(
-                    self.engine, node.name, host_heartbeat(policy_version=version, flows_received=self.number)
-                )
-        put_agent(self.engine, "ports", port_heartbeat(policy_version=version))
+            observed.put_switch(self.engine, known.dpid, known.name, connected=True, policy_version=version)
+        beat = host_heartbeat(policy_version=version, flows_received=self.number)
+        beats = {node.name: beat for node in self.topology.hosts if node.name != without}
+        observed.put_agents(self.engine, {**beats, "ports": port_heartbeat(policy_version=version)})
+
+
+def demotion() -> observed.Sanction:
+    """Return the demotion of h2, which begins now."""
+    flow = "TCP 10.0.0.2:40000 > 10.0.0.1:80"
+    return observed.Sanction("s1:2", "h2", flow, 1, 1_200_000, 475_000, 0.95, 2, 10.0, since=time.time())
 
 
 HISTORY: tuple[dict[str, Any], ...] = (
@@ -151,16 +146,17 @@ def fill(network: Network, now: float, seconds: int) -> None:
         with network.engine.begin() as connection:
             connection.execute(update(policies).where(policies.c.version == version).values(created_at=began))
             connection.execute(insert(applied).values(version=version, applied_at=began + 0.4))
-        add_event(network.engine, "policy-applied", version=version, scheme=policy.scheme)
+        observed.add_event(network.engine, "policy-applied", version=version, scheme=policy.scheme)
         for second in range(int(share)):
             network.second(began + second + 1, policy, version)
 
 
-def go_on(network: Network) -> None:
-    """Write one second of rows each second, and apply new policies as a controller does, until it is killed."""
+def go_on(network: Network, ended: threading.Event) -> None:
+    """Write one second of rows each second, and apply new policies as a controller does, until `ended` is set."""
     before = current_policy(network.engine)
     seen = before.version if before else 0
-    while True:
+    at = 0.0
+    while not ended.wait(max(0.0, at + 1 - time.time())):
         at = time.time()
         current = current_policy(network.engine)
         if current is not None:
@@ -168,28 +164,20 @@ def go_on(network: Network) -> None:
                 mark_applied(network.engine, current.version)
             if current.version != seen:
                 seen = current.version
-                add_event(network.engine, "policy-applied", version=seen, scheme=current.policy.scheme)
+                observed.add_event(
+                    network.engine, "policy-applied", version=seen, scheme=current.policy.scheme
+                )
             network.second(at, current.policy, current.version)
             network.heartbeats(current.version)
-        time.sleep(max(0.0, at + 1 - time.time()))
 
 
-def main(argv: list[str] | None = None) -> int:
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--store", required=True)
-    parser.add_argument("--history-s", type=int, default=280)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--leaves", type=int, default=LEAVES)
-    parser.add_argument("--spines", type=int, default=SPINES)
-    parser.add_argument("--hosts-per-leaf", type=int, default=HOSTS_PER_LEAF)
-    arguments = parser.parse_args(argv)
-    topology = leaf_spine(arguments.leaves, arguments.spines, arguments.hosts_per_leaf)
-    network = Network(open_store(arguments.store), arguments.seed, topology)
-    if arguments.history_s:
-        fill(network, time.time(), arguments.history_s)
-    go_on(network)
-    return 0
+    network = Network(open_store(parser.parse_args().store))
+    fill(network, time.time(), 280)
+    go_on(network, threading.Event())
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -69,7 +69,7 @@ def second(shared_network: Network, shared_server: Server) -> Callable[[], None]
             requests.post(f"{server.url}/api/v1/flows", json=body, timeout=PATIENCE_S)
         counters = queue_counters(marked=next(number), dropped=next(number))
         beat = document(port_heartbeat(ports={"s1:1": (counters,)}, machine=MachineStatus(10.0, 0.2)))
-        requests.post(f"{server.url}/api/v1/agents/port-agent", json=beat, timeout=PATIENCE_S)
+        server.post("agents/port-agent", beat)
 
     return live
 

@@ -15,11 +15,11 @@ from sqlalchemy import Engine
 from sluice.policy.figures.validity import MachineStatus
 from sluice.policy.schema.desired import Policy
 from sluice.store.desired import current_version, mark_applied, put_policy
-from sluice.store.observed import Sanction, add_event, lift_sanctions, put_agent, put_sanction
+from sluice.store.observed import add_event, lift_sanctions, put_agent, put_sanction
 from tests.kit.heartbeats import port_heartbeat
 from tests.web.conftest import Page, Request, Route, Server, eventually
 from tests.web.dashboard import LIVE, figure, open_dashboard, show, until
-from tests.web.synthetic import Network
+from tests.web.synthetic import Network, demotion
 
 pytestmark = pytest.mark.web
 
@@ -174,13 +174,21 @@ def test_a_demoted_host_is_named_above_everything_and_gone_when_it_is_restored(
     shared_network.heartbeats(1)
     until(page, "document.querySelectorAll('#topology .host').length === 16")
     assert page.is_hidden("#sanctions")
-    flow = "TCP 10.0.0.2:40000 > 10.0.0.1:80"
-    put_sanction(
-        shared_engine, Sanction("s1:2", "h2", flow, 1, 1_200_000, 475_000, 0.95, 2, 10.0, since=time.time())
-    )
+    demoted = demotion()
+    put_sanction(shared_engine, demoted)
     until(page, "!document.getElementById('sanctions').hidden")
     said = page.inner_text("#sanctions")
-    for part in ("h2 is demoted", "s1:2", "tag 1", flow, "1.2 MB", "475 KB", "950 ms", "10 s", "offence 2"):
+    for part in (
+        "h2 is demoted",
+        "s1:2",
+        "tag 1",
+        demoted.flow,
+        "1.2 MB",
+        "475 KB",
+        "950 ms",
+        "10 s",
+        "offence 2",
+    ):
         assert part in said
     assert page.locator("#topology .host.demoted").count() == 1
     lift_sanctions(shared_engine, ["s1:2"])

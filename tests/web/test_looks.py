@@ -11,11 +11,12 @@ from typing import Literal
 import pytest
 
 from sluice.store.engine import open_store
-from sluice.store.observed import Sanction, add_event, put_sanction
+from sluice.store.observed import add_event, put_sanction
 from tests.web.conftest import ConsoleMessage, Page, Route, Server, live_network
 from tests.web.dashboard import WATCHED_FLOW, open_dashboard, until
 from tests.web.known_runs import VIEWS, View, known_runs, open_page
 from tests.web.looks import defects, findings
+from tests.web.synthetic import demotion
 
 pytestmark = pytest.mark.web
 
@@ -49,10 +50,7 @@ def full_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     server.start()
     with known_runs(folder / "runs"), live_network(server):
         engine = open_store(server.store_url)
-        flow = "TCP 10.0.0.2:40000 > 10.0.0.1:80"
-        put_sanction(
-            engine, Sanction("s1:2", "h2", flow, 1, 1_200_000, 475_000, 0.95, 2, 1e4, since=time.time())
-        )
+        put_sanction(engine, demotion())
         engine.dispose()
         yield server
     server.stop()

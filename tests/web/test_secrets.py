@@ -114,7 +114,7 @@ def test_simulated_demonstration__leaves_no_token(tmp_path: Path) -> None:
         "--on",
         "simulator",
         "--duration",
-        "4",
+        "2",
         "--listen",
         listen,
         "--out",

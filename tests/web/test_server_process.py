@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The web process under load: killed, stopped, with many clients, and with input that no client should send."""
+"""The web process under load: stopped, killed, and with many clients. All tests share one, which the last one ends."""
 
 import json
 import os
@@ -24,43 +24,24 @@ CLIENTS = 25
 Listeners: TypeAlias = tuple[list[threading.Thread], list[int]]
 
 
-@pytest.fixture
-def listeners(server: Server) -> Listeners:
-    """Start threads that read the live stream as dashboards do. Returns how many frames each has read."""
-    frames = [0] * CLIENTS
-
-    def listen(number: int) -> None:
-        with requests.get(f"{server.url}/api/v1/events", stream=True, timeout=PATIENCE_S) as answer:
-            try:
-                for _ in answer.iter_content(None):
-                    frames[number] += 1
-            except requests.RequestException:
-                return
-
-    threads = [threading.Thread(target=listen, args=(number,), daemon=True) for number in range(CLIENTS)]
-    for thread in threads:
-        thread.start()
-    eventually(lambda: all(frames), "every dashboard has its first frame")
-    return threads, frames
+def test_sighup_ends_neither_the_server_nor_a_worker(shared_server: Server) -> None:
+    pid = shared_server.process.pid
+    children = Path(f"/proc/{pid}/task/{pid}/children")
+    before = children.read_text()
+    for process in (pid, *map(int, before.split())):
+        os.kill(process, signal.SIGHUP)
+    for _ in range(5):
+        assert shared_server.get("health")["store"]["reachable"]
+    assert shared_server.process.poll() is None
+    assert children.read_text() == before
 
 
-def test_many_dashboards_leave_room_for_agents_and_for_an_end_in_order(
-    server: Server, listeners: Listeners
-) -> None:
-    threads, frames = listeners
-    before = list(frames)
-    for number in range(20):
-        answer = requests.post(f"{server.url}/api/v1/flows", json=[record(f"f{number}")], timeout=PATIENCE_S)
-        assert answer.json() == {"accepted": 1, "known": 0}
-    eventually(
-        lambda: all(n > b + 1 for n, b in zip(frames, before, strict=True)),
-        "frames arrive",
-    )
-    os.kill(server.process.pid, signal.SIGTERM)
-    assert server.process.wait(PATIENCE_S) == 0
-    for thread in threads:
-        thread.join(PATIENCE_S)
-        assert not thread.is_alive()
+def test_a_worker_that_does_nothing_is_replaced(shared_server: Server) -> None:
+    pid = shared_server.process.pid
+    (stopped,) = map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
+    os.kill(stopped, signal.SIGSTOP)
+    eventually(lambda: not Path(f"/proc/{stopped}").exists(), "it is gone")
+    assert shared_server.get("health")["store"]["reachable"]
 
 
 def deliver(client: HttpClient, batch: list[dict[str, Any]], until: float) -> None:
@@ -81,14 +62,16 @@ def is_free(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) != 0
 
 
-def test_kill_9__amid_deliveries_no_record_is_lost_or_doubled(server: Server, engine: Engine) -> None:
+def test_kill_9__amid_deliveries_no_record_is_lost_or_doubled(
+    shared_server: Server, shared_engine: Engine
+) -> None:
     senders, batches, size = 4, 40, 20
     until = time.monotonic() + 3 * PATIENCE_S
     failures: list[Exception] = []
 
     def send(sender: int) -> None:
         try:
-            client = HttpClient(f"unix:{server.socket_path}", 10)
+            client = HttpClient(f"unix:{shared_server.socket_path}", 10)
             for batch in range(batches):
                 deliver(client, [record(f"{sender}.{batch}.{i}") for i in range(size)], until)
         except Exception as error:
@@ -100,41 +83,59 @@ def test_kill_9__amid_deliveries_no_record_is_lost_or_doubled(server: Server, en
     chance = random.Random(7)
     kills = 0
     while any(thread.is_alive() for thread in threads) and kills < 2:
-        have = len(all_flows(engine))
+        have = len(all_flows(shared_engine))
         goal = have + chance.randint(100, 800)
 
         def reached(goal: int = goal) -> bool:
-            return len(all_flows(engine)) >= goal or not any(thread.is_alive() for thread in threads)
+            return len(all_flows(shared_engine)) >= goal or not any(thread.is_alive() for thread in threads)
 
         eventually(reached, "deliveries continue")
-        server.kill()
-        eventually(lambda: is_free(server.port), "the worker has gone with its parent")
+        shared_server.kill()
+        eventually(lambda: is_free(shared_server.port), "the worker has gone with its parent")
         kills += 1
-        server.start()
+        shared_server.start()
     for thread in threads:
         thread.join(3 * PATIENCE_S)
     assert failures == []
     assert kills >= 2, "the deliveries ended before the server could be killed twice"
-    kept = [flow.id for flow in all_flows(engine)]
+    kept = [flow.id for flow in all_flows(shared_engine)]
     assert len(kept) == len(set(kept))
     assert set(kept) == {f"{s}.{b}.{i}" for s in range(senders) for b in range(batches) for i in range(size)}
 
 
-def test_sighup_ends_neither_the_server_nor_a_worker(shared_server: Server) -> None:
-    pid = shared_server.process.pid
-    children = Path(f"/proc/{pid}/task/{pid}/children")
-    before = children.read_text()
-    for process in (pid, *map(int, before.split())):
-        os.kill(process, signal.SIGHUP)
-    for _ in range(5):
-        assert shared_server.get("health")["store"]["reachable"]
-    assert shared_server.process.poll() is None
-    assert children.read_text() == before
+@pytest.fixture
+def listeners(shared_server: Server) -> Listeners:
+    """Start threads that read the live stream as dashboards do. Returns how many frames each has read."""
+    frames = [0] * CLIENTS
+
+    def listen(number: int) -> None:
+        with requests.get(f"{shared_server.url}/api/v1/events", stream=True, timeout=PATIENCE_S) as answer:
+            try:
+                for _ in answer.iter_content(None):
+                    frames[number] += 1
+            except requests.RequestException:
+                return
+
+    threads = [threading.Thread(target=listen, args=(number,), daemon=True) for number in range(CLIENTS)]
+    for thread in threads:
+        thread.start()
+    eventually(lambda: all(frames), "every dashboard has its first frame")
+    return threads, frames
 
 
-def test_a_worker_that_does_nothing_is_replaced(shared_server: Server) -> None:
-    pid = shared_server.process.pid
-    (stopped,) = map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
-    os.kill(stopped, signal.SIGSTOP)
-    eventually(lambda: not Path(f"/proc/{stopped}").exists(), "it is gone")
-    assert shared_server.get("health")["store"]["reachable"]
+def test_many_dashboards_leave_room_for_agents_and_for_an_end_in_order(
+    shared_server: Server, listeners: Listeners
+) -> None:
+    threads, frames = listeners
+    before = list(frames)
+    for number in range(20):
+        assert shared_server.post("flows", [record(f"f{number}")]) == {"accepted": 1, "known": 0}
+    eventually(
+        lambda: all(n > b + 1 for n, b in zip(frames, before, strict=True)),
+        "frames arrive",
+    )
+    os.kill(shared_server.process.pid, signal.SIGTERM)
+    assert shared_server.process.wait(PATIENCE_S) == 0
+    for thread in threads:
+        thread.join(PATIENCE_S)
+        assert not thread.is_alive()

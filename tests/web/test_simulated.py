@@ -18,9 +18,10 @@ pytestmark = pytest.mark.web
 
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimulatedStack]:
-    """Run the demonstration's network, with a web process. In the end nothing of them is left."""
+    """Run a small network like the demonstration's, with a web process. In the end nothing of them is left."""
     build()
-    scenario, document, _ = scenario_from_file(Path("demo-simulator"))
+    small = {"fabric.leaves": 2, "fabric.hosts_per_leaf": 2, "workload.load": 0.2}
+    scenario, document, _ = scenario_from_file(Path("demo-simulator"), small)
     topology, folder = build_topology(scenario), tmp_path_factory.mktemp("simulated")
     listen = free_address()
     with SimulatedStack.start(scenario, topology, folder, document=document, listen=listen) as stack:

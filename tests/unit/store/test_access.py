@@ -148,16 +148,6 @@ def test_put__one_row_a_port(engine: Engine) -> None:
     assert all_sanctions(engine) == [replace(FIRST, offences=2), SECOND]
 
 
-def test_demotions__differ_when_a_host_is_demoted_again_or_restored(engine: Engine) -> None:
-    assert observed.demotions(engine) == frozenset()
-    put_sanction(engine, FIRST)
-    assert observed.demotions(engine) == {("s1:2", 100.0)}
-    put_sanction(engine, replace(FIRST, offences=2, since=102.0))
-    assert observed.demotions(engine) == {("s1:2", 102.0)}
-    observed.lift_sanctions(engine, ["s1:2"])
-    assert observed.demotions(engine) == frozenset()
-
-
 def test_lift_all_but__ports_that_are_demoted_stay(engine: Engine) -> None:
     put_sanction(engine, FIRST)
     put_sanction(engine, SECOND)

@@ -22,7 +22,7 @@ from sluice.store.desired import put_policy, put_topology
 from sluice.store.engine import open_store
 from sluice.store.flows import add_flows, all_flows
 from sluice.store.heartbeats import Kept, put_heartbeats
-from sluice.store.observed import all_agents, is_alive, put_agent, put_agents
+from sluice.store.observed import all_agents, put_agent, put_agents
 from sluice.store.retention import forget_some
 from sluice.store.schema import agents
 from sluice.store.totals import Tally
@@ -326,5 +326,5 @@ def test_a_step_of_the_wall_clock_does_not_change_who_is_alive(
     put_agent(opened, "living", host_heartbeat())
     machine.wall_s += step_s
     machine.wait(1)
-    alive = {row.name: is_alive(row, ages.age_s(opened)) for row in all_agents(opened)}
+    alive = {row.name: row.is_alive for row in all_agents(opened)}
     assert alive == {"dead": False, "living": True}

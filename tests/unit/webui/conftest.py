@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any, Protocol, cast
 
 import pytest
@@ -24,9 +24,6 @@ class Answer(Protocol):
     json: Any
     text: str
     data: bytes
-    response: Iterable[bytes]
-
-    def iter_encoded(self) -> Iterator[bytes]: ...
 
     def close(self) -> None: ...
 

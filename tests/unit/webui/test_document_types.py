@@ -24,8 +24,8 @@ from sluice.policy.wire.agents import LinkCounters, LinkQueue
 from sluice.run_manager import RunManager, answerer
 from sluice.runtime.local_calls import Listener
 from sluice.store.desired import mark_applied, put_policy
-from sluice.store.observed import Sanction, add_event, put_agent, put_sanction
-from sluice.webui import agents, api, flows, live, one_host, policies, ports, runs, scoreboard
+from sluice.store.observed import add_event, put_agent, put_sanction
+from sluice.webui import agents, api, flows, live, policies, ports, runs, scoreboard
 from sluice.webui import network as network_documents
 from sluice.webui.api import Model
 from sluice.webui.app import create_app
@@ -33,11 +33,11 @@ from tests.kit.heartbeats import LIVING, document, port_heartbeat, queue_counter
 from tests.unit.webui.conftest import TOKEN, Client
 from tests.unit.webui.records import record
 from tests.web.known_runs import known_runs
-from tests.web.synthetic import Network
+from tests.web.synthetic import Network, demotion
 
 MODELS: Mapping[str, type[Model]] = {
     model.__name__: model
-    for file in (agents, api, flows, live, network_documents, one_host, policies, ports, runs, scoreboard)
+    for file in (agents, api, flows, live, network_documents, policies, ports, runs, scoreboard)
     for model in vars(file).values()
     if isinstance(model, type) and issubclass(model, Model)
 }
@@ -65,10 +65,7 @@ def network(engine: Engine, client: Client) -> Network:
         port_heartbeat(ports=ports, version=VERSION, machine=MachineStatus(10.0, 0.99, forwarded_late=0.3)),
     )
     add_event(engine, "policy-applied", version=2, scheme="mlfq-adaptive")
-    flow = "TCP 10.0.0.2:40000 > 10.0.0.1:80"
-    put_sanction(
-        engine, Sanction("s1:2", "h2", flow, 1, 1_200_000, 475_000, 0.95, 2, 10.0, since=time.time())
-    )
+    put_sanction(engine, demotion())
     assert (
         client.post(
             "/api/v1/agents/h3", json=document(replace(watching(replace(LIVING, src="h3")), link=LINK))

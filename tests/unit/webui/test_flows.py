@@ -12,10 +12,9 @@ from sluice.policy.schema.entries import write
 from sluice.policy.wire.agents import LinkCounters, LinkQueue, LivingConnection, RunningFlow
 from sluice.policy.wire.records import FlowRecord
 from sluice.store import flow_queries, observed
-from sluice.store.ages import age_s
 from sluice.store.flows import add_flows, count_flows
 from sluice.store.observed import put_agent
-from sluice.store.schema import agents, flows
+from sluice.store.schema import flows
 from tests.kit.heartbeats import LIVING, document, host_heartbeat, watching
 from tests.unit.webui.conftest import Answer, Client
 from tests.unit.webui.records import record
@@ -36,16 +35,9 @@ def test_deliver__counts_what_was_new_and_what_was_known(client: Client, engine:
 @pytest.mark.parametrize(
     ("changes", "field"),
     [
-        ({"bytes": "10"}, "bytes"),
         ({"bytes": 10**30}, "bytes"),
-        ({"id": "a b"}, "id"),
         ({"src": {"a": 1}}, "src"),
-        ({"size_class": "tiny"}, "size_class"),
-        ({"fct_us": None}, "fct_us"),
-        ({"met": True}, "met"),
         ({"deadline_us": 5.0}, "met"),
-        ({"status": "lost"}, "status"),
-        ({"reason": "\x00"}, "reason"),
         ({"colour": "red"}, "colour"),
     ],
 )
@@ -146,13 +138,10 @@ def test_figures__a_window_in_the_past_ends_where_it_is_told(client: Client) -> 
 CLASSES_PATH = "/api/v1/classes"
 
 
-def test_classes__the_limits_before_the_first_flow(client: Client) -> None:
-    nothing = {"small": None, "medium": None, "large": None}
-    assert client.get(CLASSES_PATH).json == {"limits_bytes": [100_000, 10_000_000], "seen": nothing}
-
-
 def test_classes__the_sizes_that_the_records_have(client: Client) -> None:
     """A scaled workload has other limits, so the records say what small means there."""
+    nothing = {"small": None, "medium": None, "large": None}
+    assert client.get(CLASSES_PATH).json == {"limits_bytes": [100_000, 10_000_000], "seen": nothing}
     sizes = [("small", 100), ("small", 1900), ("medium", 2100), ("medium", 150_000)]
     scheduled = [record(f"s{n}", size_class=name, bytes=size) for n, (name, size) in enumerate(sizes)]
     watched = record("w", size_class="small", bytes=90_000, source="watched", src_port=1, ideal_us=None)
@@ -186,13 +175,6 @@ def test_living_connections_of_all_agents__the_fastest_first(client: Client) -> 
     assert all(agent["status"]["watch"]["connections"] == [] for agent in agents)
 
 
-def test_the_connections_of_an_agent_that_is_away_are_not_shown(client: Client, engine: Engine) -> None:
-    beat(client, "h1", LIVING, lost=5)
-    with engine.begin() as connection:
-        connection.execute(update(agents).values(seen_s=age_s(engine) - 60))
-    assert client.get("/api/v1/connections").json == {"living": [], "ended": [], "lost": 0}
-
-
 def beat_with(client: Client, connections: Any) -> tuple[int, str | None]:
     """Return the status code and the field of a heartbeat with these documents for connections."""
     body = document(host_heartbeat())
@@ -201,16 +183,7 @@ def beat_with(client: Client, connections: Any) -> tuple[int, str | None]:
     return answer.status_code, answer.json.get("error", {}).get("field")
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"rate_bps": True},
-        {"src": "<script>"},
-        {"bytes": 10**400},
-        {"colour": "red"},
-        {"started_at": None},
-    ],
-)
+@pytest.mark.parametrize("change", [{"src": "<script>"}, {"bytes": 10**400}, {"started_at": None}])
 def test_a_heartbeat_with_a_bad_connection_is_a_422(client: Client, change: dict[str, Any]) -> None:
     found = beat_with(client, [write(LIVING), write(LIVING) | change])
     assert found == (422, f"watch.connections[1].{next(iter(change))}")
@@ -297,11 +270,12 @@ def test_what_the_agent_reports_is_in_its_own_host_alone(client: Client, engine:
 def test_an_agent_that_is_away_says_nothing_of_now(
     client: Client, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    put_agent(engine, "h1", host_heartbeat(running=(RUNNING,), link=LINK))
+    put_agent(engine, "h1", replace(watching(LIVING, lost=5), running=(RUNNING,), link=LINK))
     monkeypatch.setattr(observed, "AGENT_LATE_S", -1.0)
     found = client.get("/api/v1/hosts/h1").json
     assert not found["agent"]["alive"]
     assert (found["link"], found["active"]) == (None, [])
+    assert client.get("/api/v1/connections").json == {"living": [], "ended": [], "lost": 0}
 
 
 def test_figures_are_of_the_flows_that_the_host_sent_lately(client: Client) -> None:

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What agents send, from its arrival to the store."""
 
-import json
 import threading
 from collections.abc import Mapping
 from functools import partial
@@ -13,7 +12,7 @@ from sqlalchemy.exc import OperationalError
 
 from sluice.policy.network.graph import Host, Port, Switch, Topology
 from sluice.policy.schema.desired import Policy
-from sluice.policy.wire.agents import Heartbeat, heartbeat_document, heartbeat_from
+from sluice.policy.wire.agents import Heartbeat
 from sluice.policy.wire.records import WATCHED, FlowRecord
 from sluice.runtime.wait import wait_until
 from sluice.store.desired import put_policy, put_topology
@@ -21,7 +20,7 @@ from sluice.store.flows import Added, all_flows
 from sluice.store.heartbeats import Kept, put_heartbeats
 from sluice.store.observed import put_agent
 from sluice.webui import ingestion as module
-from sluice.webui.ingestion import Heartbeats, Ingestion, KnownNetwork, Network, Outcome
+from sluice.webui.ingestion import Heartbeats, Ingestion, Network, Outcome
 from tests.kit.heartbeats import host_heartbeat
 from tests.kit.networks import ideal_fct_us
 from tests.unit.webui.conftest import Client
@@ -123,24 +122,14 @@ def test_completed__addresses_of_containers_name_their_hosts() -> None:
     assert network.completed(watched(src="h1", dst="10.0.0.2")).dst == "h2"
 
 
-def test_known_network__reads_topology_and_agents(engine: Engine) -> None:
-    put_topology(engine, TOPOLOGY)
-    put_agent(engine, "h1", host_heartbeat())
-    scheduled = FlowRecord.from_document(record("s", retransmissions=0))
-    known = KnownNetwork(engine)
-    assert known.completed([scheduled]) == [scheduled]
-    sent, received = watched(id="a", src="10.0.0.1"), watched(id="b", src="10.0.0.1", retransmissions=None)
-    (kept,) = known.completed([sent, received])
-    assert (kept.id, kept.src) == ("a", "h1")
-
-
 def test_post__a_flow_that_both_ends_report_is_stored_once(client: Client, engine: Engine) -> None:
     put_topology(engine, TOPOLOGY)
     put_agent(engine, "h1", host_heartbeat())
-    batch = [watched(id="a").to_document(), watched(id="b", retransmissions=None).to_document()]
+    sent, received = watched(id="a", src="10.0.0.1"), watched(id="b", src="10.0.0.1", retransmissions=None)
+    batch = [sent.to_document(), received.to_document()]
     assert client.post("/api/v1/flows", json=batch).json == {"accepted": 1, "known": 1}
     (flow,) = client.get("/api/v1/flows?source=watched").json["flows"]
-    assert flow["id"] == "a"
+    assert (flow["id"], flow["src"]) == ("a", "h1")
     late = watched(id="c", deadline_us=1.0, met=False).to_document()
     client.post("/api/v1/flows", json=[late, record("s")])
     for source, n, missed, flows in (("watched", 1, 1, 2), ("scheduled", 0, 0, 1), ("all", 1, 1, 3)):
@@ -150,50 +139,6 @@ def test_post__a_flow_that_both_ends_report_is_stored_once(client: Client, engin
         assert fct["classes"]["all"]["n"] == fct["slowdown"]["all"]["n"] == flows
     assert client.get("/api/v1/fct").json["source"] == "scheduled"
     assert client.get("/api/v1/fct?source=background").status_code == 422
-
-
-class Parser:
-    """Counts the bodies that are parsed."""
-
-    def __init__(self) -> None:
-        self.parsed = 0
-
-    def __call__(self, _name: str, body: bytes) -> Heartbeat:
-        self.parsed += 1
-        return heartbeat_from(json.loads(body))
-
-
-def body(started: int = 0) -> bytes:
-    return json.dumps(heartbeat_document(host_heartbeat(flows_started=started))).encode()
-
-
-def test_read__only_a_body_that_differs_from_the_agents_last_one_is_parsed(engine: Engine) -> None:
-    beats, parser = Heartbeats(engine), Parser()
-    for name, started, parsed in (
-        ("a", 1, 1),
-        ("a", 1, 1),
-        ("a", 2, 2),
-        ("a", 1, 3),
-        ("b", 1, 4),
-        ("a", 1, 4),
-    ):
-        assert beats.read(name, body(started), parser) == host_heartbeat(flows_started=started)
-        assert parser.parsed == parsed
-
-
-def test_read__remembers_no_more_agents_than_there_may_be(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "MOST_AGENTS", 3)
-    beats = Heartbeats(engine)
-    for number in range(10):
-        beats.read(f"h{number}", body(), Parser())
-        assert len(beats._last) <= 3
-    monkeypatch.setattr(module, "REMEMBERED_BYTES", 10)
-    parser = Parser()
-    for _ in range(2):
-        beats.read("new", body(), parser)
-    assert parser.parsed == 2
 
 
 def test_settings__are_those_of_the_newest_policy(engine: Engine) -> None:

@@ -103,12 +103,8 @@ def test_change_policy__overrides_are_part_of_the_document_and_their_bad_fields_
         ({"scheme": "magic"}, "scheme"),
         ([], "policy"),
         ({"scheme": "tcp", "speed": 1}, "speed"),
-        ({"scheme": "tcp", "queues": 2}, "queues"),
         ({"scheme": "pias", "queues": 3, "thresholds": ["20KB", "10KB"]}, "thresholds"),
         ({"scheme": "pias", "queues": 2, "thresholds": ["1" + "0" * 5000 + "KB"]}, "thresholds"),
-        ({"scheme": "mlfq-adaptive", "percentiles": [101]}, "percentiles"),
-        ({"scheme": "tcp", "mark_at": 1000}, "mark_at"),
-        ({"scheme": "datcp", "mark_at": 1000}, "mark_at"),
         ({"scheme": "datcp", "mark_max": "360KB"}, "mark_max"),
     ],
 )

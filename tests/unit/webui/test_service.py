@@ -18,14 +18,7 @@ from sluice.policy.retention import FOR_EVER, Retention
 from sluice.runtime.settings.kinds import is_loopback
 from sluice.runtime.wait import wait_until
 from sluice.webui.server import Server, ServerSettings, Worker
-from sluice.webui.service import (
-    SERVICE,
-    WebOptions,
-    add_retention,
-    problems,
-    retention_argv,
-    retention_of,
-)
+from sluice.webui.service import SERVICE, WebOptions, add_retention, problems, retention_argv, retention_of
 
 
 @pytest.mark.parametrize("key", ["alerts", "webhook"])

@@ -20,7 +20,6 @@ from sluice.webui.live import snapshot
 from sluice.webui.services import GREETING_EVENTS, Live
 from tests.kit.known import known
 from tests.unit.webui.conftest import Client
-from tests.web.synthetic import Network
 
 
 def messages(raw: bytes) -> list[tuple[str, str | None, Any]]:
@@ -42,25 +41,6 @@ def stopping() -> Iterator[threading.Event]:
     event = threading.Event()
     yield event
     event.set()
-
-
-def test_events__a_snapshot_has_of_ports_and_agents_what_a_picture_needs(
-    client: Client, engine: Engine
-) -> None:
-    """Every dashboard gets it each second, so most of each heartbeat and the ports' counters stay behind."""
-    network = Network(engine)
-    network.second(time.time(), Policy.from_document({"scheme": "pias"}), 1)
-    network.heartbeats(1)
-    [(_, _, snapshot)] = messages(client.get("/api/v1/events?count=1").data)
-    health = client.get("/api/v1/health").json
-    for shown, agent in zip(snapshot["health"]["agents"], health["agents"], strict=True):
-        part = {key: value for key, value in agent["status"].items() if key in ("spool_depth", "watch")}
-        assert shown == agent | {"status": part, "age_s": shown["age_s"], "alive": shown["alive"]}
-    assert "spool_depth" in snapshot["health"]["agents"][0]["status"]
-    rows = client.get("/api/v1/ports").json["now"]
-    assert snapshot["ports"].keys() == rows.keys() != set()
-    for port, row in rows.items():
-        assert row.keys() - snapshot["ports"][port].keys() == {"queue_bytes", "queue_packets"}
 
 
 def test_events__start_with_the_past_ones_and_resume_after_the_last_seen(
