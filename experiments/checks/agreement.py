@@ -17,7 +17,16 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
 from experiments.kit.draw import NARROW, Line, distribution, grid
-from experiments.kit.experiment import Claim, Experiment, Given, Script, markdown_table, option, spread
+from experiments.kit.experiment import (
+    Claim,
+    Experiment,
+    Given,
+    Script,
+    markdown_table,
+    option,
+    some_of,
+    spread,
+)
 from experiments.kit.flows import Column, read_flow_columns
 from experiments.kit.runners import ATTEMPTS, ONE_ATTEMPT, NamedPoint, as_emulated, named, run_each
 from experiments.kit.runs import Run, read_run
@@ -315,7 +324,6 @@ QUICK = {
     "variants": ["adaptive-from-1000KB", "pias-10KB", "dctcp"],
 }
 EXPERIMENT = Experiment(
-    name="agreement",
     claim="Testbed and simulator agree on the same flows: means within 25 % (10 KB) and 15 % (1 MB).",
     minutes=15,
     runner=Script(measure, (ATTEMPTS,), ONE_ATTEMPT),
@@ -323,13 +331,8 @@ EXPERIMENT = Experiment(
     seeds=(1, 2, 3),
     flows=800,
     options=(
-        option(
-            "--testbed",
-            type=folder,
-            default=mismatch_fct.EXPERIMENT.default_out,
-            help="folder of mismatch_fct (default: %(default)s)",
-        ),
-        option("--variants", nargs="+", choices=list(VARIANTS), default=list(VARIANTS), help="default: all"),
+        option("--testbed", "folder of mismatch_fct", type=folder, default=Path("results/mismatch_fct")),
+        some_of("--variants", VARIANTS, "variants of mismatch_fct"),
     ),
     quick=QUICK,
     claims=claims,

@@ -123,25 +123,7 @@ def draw(results: Results) -> Figure:
     return figure
 
 
-def numbers(results: Results) -> dict[str, Any]:
-    """Return mean and p99 of the slowdown by panel, fabric and scheme, one value for each seed."""
-    return {
-        panel: {
-            fabric: {
-                scheme: {
-                    column: results.runs.values(column, label(scheme, panel, fabric))
-                    for column in ("slowdown_mean", "slowdown_p99")
-                }
-                for scheme in SCHEMES
-            }
-            for fabric in fabrics
-        }
-        for panel, fabrics in PANELS.items()
-    }
-
-
 EXPERIMENT = Experiment(
-    name="fabrics",
     claim="On fat trees, PIAS has a lower mean slowdown than DCTCP, whatever paths, failures and rates.",
     minutes=20,
     runner=ShortRuns(plan, columns),
@@ -149,6 +131,5 @@ EXPERIMENT = Experiment(
     options=(SET,),
     quick={"seeds": 1, "flows": 600},
     claims=claims,
-    numbers=numbers,
     draw=draw,
 )

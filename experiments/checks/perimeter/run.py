@@ -2,7 +2,6 @@
 """Slow, silent and greedy clients at a web process, while agents report and dashboards watch.
 
 A calm phase, then one phase for each attack of attacks.py. `--demo` attacks the web process of a running demonstration.
-`--tree` measures the web process of another checkout.
 """
 
 import json
@@ -23,10 +22,10 @@ import numpy as np
 from experiments.bench.measuring import cpu_seconds, memory_bytes, web_answers, with_children
 from experiments.checks.perimeter import attacks
 from experiments.checks.perimeter.attacks import ATTACKS
-from experiments.kit.experiment import Claim, Experiment, Given, Script, markdown_table, option
+from experiments.kit.experiment import Claim, Experiment, Given, Script, markdown_table, option, some_of
 from experiments.kit.heartbeats import flow_records, idle_heartbeat
 from experiments.kit.workers import worker_processes
-from sluice.commands.arguments import at_least_one, existing_folder, seconds
+from sluice.commands.arguments import at_least_one, seconds
 from sluice.policy.wire.agents import heartbeat_document
 from sluice.runtime.http_client import HttpClient, ServerAway
 from sluice.runtime.process import spawn, stop
@@ -157,7 +156,7 @@ def measure(given: Given) -> dict[str, Phase]:
         worker_processes(2) as helpers,
         _serving(Path(folder), given) as web,
     ):
-        return {name: _phase(web, helpers, given, name) for name in (CALM, *(given["attack"] or ATTACKS))}
+        return {name: _phase(web, helpers, given, name) for name in (CALM, *given["attack"])}
 
 
 @contextmanager
@@ -167,7 +166,7 @@ def _serving(folder: Path, given: Given) -> Iterator[Web]:
         free.bind(("127.0.0.1", 0))
         port = int(free.getsockname()[1])
     address, command = f"127.0.0.1:{port}", [sys.executable, "-m", "sluice"]
-    env = {"PYTHONPATH": str(given["tree"] or _ROOT), "PYTHONSAFEPATH": "1", "SLUICE_TOKEN": TOKEN}
+    env = {"PYTHONPATH": str(_ROOT), "PYTHONSAFEPATH": "1", "SLUICE_TOKEN": TOKEN}
     if given["demo"]:
         words = ["demo", "--out", str(folder / "demo")]
     else:
@@ -277,27 +276,16 @@ def table(phases: dict[str, Phase]) -> str:
 
 
 EXPERIMENT = Experiment(
-    name="perimeter",
     claim="Slow, silent and greedy clients hold up no agent, no dashboard with a token, and not /health.",
     minutes=4,
     runner=Script(measure),
     options=(
-        option("--seconds", type=seconds, default=20.0, help="seconds of each phase (default: %(default)s)"),
-        option("--agents", type=at_least_one, default=16, help="honest agents (default: %(default)s)"),
+        option("--seconds", "seconds of each phase", type=seconds, default=20.0),
+        option("--agents", "honest agents", type=at_least_one, default=16),
+        option("--dashboards", "honest dashboards", type=at_least_one, default=500),
+        some_of("--attack", ATTACKS, "attacks to try"),
         option(
-            "--dashboards", type=at_least_one, default=500, help="honest dashboards (default: %(default)s)"
-        ),
-        option("--attack", choices=tuple(ATTACKS), nargs="+", help="attacks to try (default: all)"),
-        option(
-            "--demo",
-            action="store_true",
-            help="attack the web process of a running demonstration (needs root)",
-        ),
-        option(
-            "--tree",
-            type=existing_folder,
-            default=None,
-            help="checkout whose web process to measure (default: this one)",
+            "--demo", "attack the web process of a running demonstration (needs root)", action="store_true"
         ),
     ),
     quick={"seconds": 10.0, "dashboards": 20, "attack": ["slow", "unread"]},

@@ -94,7 +94,6 @@ def tcp_draw(results: Results) -> Figure:
 
 
 ON_TCP = Experiment(
-    name="threshold_convergence",
     claim="The demotion threshold converges to 10 KB from any start, and follows a shift of the sizes.",
     figure="Gutiérrez et al., Fig. 5",
     minutes=3,
@@ -155,7 +154,6 @@ def fig5_draw(results: Results) -> Figure:
 
 
 FIG5 = Experiment(
-    name="dyna_fig5",
     claim="The demotion threshold converges to the short flows' 10 KB, from 1, 10 and 1000 KB.",
     figure="Gutiérrez et al., Fig. 5",
     about="The demotion threshold over time, at the paper's rate on the simulator.",

@@ -171,7 +171,6 @@ def experiment(
         return [*claims(results), Claim("valid runs", f"{total}", f"{valid}", valid == total)]
 
     return Experiment(
-        name=f"datcp_fig{number:02}",
         claim=claim,
         figure=f"Zhang et al., Fig. {number}",
         runner=RunAfterRun(plan(cases)),

@@ -162,9 +162,7 @@ def draw(results: Results) -> Figure:
     return figure
 
 
-ROUNDS = option(
-    "--rounds", type=at_least_one, default=6, help="per run, ten seconds each (default: %(default)s)"
-)
+ROUNDS = option("--rounds", "per run, ten seconds each", type=at_least_one, default=6)
 FIG13 = common.experiment(
     13,
     "Under DATCP more flows meet their deadlines than under TCP, and as many as under D³.",

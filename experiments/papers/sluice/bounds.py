@@ -310,13 +310,12 @@ def _ratio(orders: Orders, order: str) -> str:
 
 
 EXPERIMENT = Experiment(
-    name="sluice_bounds",
     claim="What one link allows: mean FCT and slowdown under the best orders of service.",
     minutes=0.5,
     runner=Script(measure),
     options=(
-        option("--sizes", default="web-search", help="distribution of flow sizes (default: %(default)s)"),
-        option("--load", type=load_share, default=0.8, help="load of the link (default: %(default)s)"),
+        option("--sizes", "distribution of flow sizes", default="web-search"),
+        option("--load", "load of the link", type=load_share, default=0.8),
     ),
     claims=claims,
     numbers=lambda orders: orders,

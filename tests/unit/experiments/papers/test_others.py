@@ -6,19 +6,19 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from experiments.__main__ import EXPERIMENTS, load
 from experiments.kit.flows import places
 from experiments.papers.adaptive_thresholds import common as dyna
 from experiments.papers.adaptive_thresholds import completion_times, convergence
-from experiments.papers.datcp import full
 from sluice.policy.units import time_ns
 from sluice.policy.workload.scenario import scheduled_flows
 from sluice.runs.files import scenario_with
 from tests.kit.bundles import given
 
 
-@pytest.mark.parametrize("number", full.FIGURES)
-def test_places__each_flow_of_a_run_is_one_of_the_scenario(number: int) -> None:
-    figure = full.FIGURES[number]
+@pytest.mark.parametrize("name", [name for name in EXPERIMENTS if name.startswith("datcp")])
+def test_places__each_flow_of_a_run_is_one_of_the_scenario(name: str) -> None:
+    figure = load(name)
     for point in figure.runner.plan(given(figure, "--seeds", "1"))[""].points:  # type: ignore[attr-defined]
         scenario, document, topology = scenario_with(point.document)
         tables = document["workload"]["flow"]
