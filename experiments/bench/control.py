@@ -22,7 +22,7 @@ from os_ken.ofproto import ofproto_v1_3_parser as parser
 from sqlalchemy import Engine
 
 from experiments.bench import switches
-from experiments.bench.measuring import Result, cpu_seconds, median_s, peak_kib
+from experiments.bench.measuring import Result, cpu_seconds, in_turn, median_s, peak_kib
 from sluice import topologies
 from sluice.controller.openflow import counters
 from sluice.controller.pipeline import ends_rules, map_rules
@@ -75,10 +75,11 @@ def measure_decoding(ports: int = 100) -> dict[str, tuple[float, float]]:
 
 def _decoding(body: bytes, count: Callable[[bytes], object]) -> tuple[float, float]:
     entries = len(list(_by_os_ken(body)))
-    ours, theirs = [], []
-    for _ in range(5):
-        ours.append(min(_seconds(lambda: count(body)) for _ in range(10)))
-        theirs.append(_seconds(lambda: list(_by_os_ken(body))))
+    ours, theirs = in_turn(
+        5,
+        lambda: min(_seconds(lambda: count(body)) for _ in range(10)),
+        lambda: _seconds(lambda: list(_by_os_ken(body))),
+    )
     return entries / float(np.median(ours)), entries / float(np.median(theirs))
 
 

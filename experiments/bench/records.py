@@ -1,48 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Flow records and stores: records kept, the cost of fsync.
+"""The stores of the benchmarks, and what it costs that a store and a spool wait for the device (fsync)."""
 
-Records go into PostgreSQL at a fixed rate, beside the same rate into a plain table. One writer adds the batches that
-agents deliver, one after the other. A batch's latency counts from the moment when it was due. The two ways take turns,
-so the machine's other work disturbs both. The plain table is the simplest that keeps the promises: a unique constraint
-on the id, and one INSERT … ON CONFLICT.
-"""
-
-import json
 import os
-import statistics
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
-from sqlalchemy import Engine, func, select, text
-
-from experiments.bench.measuring import (
-    Result,
-    cpu_seconds,
-    median_ratio,
-    median_s,
-    percentiles,
-    seconds_of,
-    wait_for,
-)
+from experiments.bench.measuring import Result, percentiles, seconds_of, wait_for
 from sluice.hostagent.reporter import DELIVERY_S
 from sluice.hostagent.spool import Spool
-from sluice.policy.errors import SluiceError
-from sluice.policy.schema.entries import entries
 from sluice.policy.wire.records import FlowRecord
 from sluice.runtime.postgres import PostgresServer
-from sluice.store.connections import one_after_another
 from sluice.store.engine import open_store
-from sluice.store.flows import add_batch, add_flows, count_records
-from sluice.store.partitions import PARTITION_RECORDS, forget_flows
-from sluice.store.retention import STEP_ROWS_POSTGRESQL
-from sluice.store.totals import Tally, add_totals
+from sluice.store.flows import add_flows
 
 STORES = ("sqlite", "postgresql")
 LOG_SEGMENTS = 25
@@ -83,137 +58,6 @@ def store_url(store: str, folder: Path, server: Mapping[str, str] = DEFAULTS) ->
 _RECORD = FlowRecord(
     "b/0", "h1", "h2", 10_000, "small", 1.0, 2e3, 1e3, None, None, 0, "cubic", "tcp", "finished"
 )
-RATE_PER_S = 10_000
-BATCH = 250
-"""Records that an agent gathers in half a second, if 20 agents have the rate."""
-ROUNDS, ROUND_S = 5, 8.0
-_NAMES = ", ".join(field.name for field in entries(FlowRecord))
-_PLAIN = (
-    "CREATE TABLE plain (LIKE flows INCLUDING DEFAULTS)",
-    "ALTER TABLE plain ADD PRIMARY KEY (sequence), ADD UNIQUE (id)",
-    "CREATE INDEX ON plain (source, received_at)",
-)
-_INSERT = text(
-    f"INSERT INTO plain ({_NAMES}, received_at) SELECT {_NAMES}, :received_at "
-    "FROM json_populate_recordset(NULL::plain, CAST(:records AS json)) ON CONFLICT DO NOTHING"
-)
-_DELETE = text(
-    "DELETE FROM plain WHERE sequence IN "
-    "(SELECT sequence FROM plain WHERE sequence <= :last ORDER BY sequence LIMIT :rows)"
-)
-Batch = Sequence[FlowRecord]
-
-
-class Writing(NamedTuple):
-    """What a way of writing achieved."""
-
-    per_s: float
-    server_us: float
-    """CPU time of the server for each record."""
-    p50_ms: float
-    p99_ms: float
-
-
-WRITTEN = (
-    ("", "records/s"),
-    (", CPU of the server", "us/record"),
-    (", a batch, p50", "ms"),
-    (", a batch, p99", "ms"),
-)
-"""For each figure of Writing the end of its name, and its unit."""
-
-
-def record_results() -> Iterator[Result]:
-    """Flow records into PostgreSQL beside a plain table, in turns. Then the oldest records of both are removed."""
-    with PostgresServer.start() as server:
-        partitioned, plain = open_store(server.new_database()), open_store(server.new_database())
-        with plain.begin() as connection:
-            for statement in _PLAIN:
-                connection.execute(text(statement))
-        ways: Mapping[Engine, Callable[[Engine, Batch], object]] = {
-            partitioned: add_batch,
-            plain: _into_plain,
-        }
-        rounds: dict[Engine, list[Writing]] = {engine: [] for engine in ways}
-        for number in range(ROUNDS):
-            for engine, write in ways.items():
-                rounds[engine].append(_paced(partial(write, engine), _backend(engine), number))
-        forget_ours = partial(forget_flows, partitioned, PARTITION_RECORDS, STEP_ROWS_POSTGRESQL)
-        removals_s = [_seconds_to_remove(step) for step in (forget_ours, partial(_forget_plain, plain))]
-        partitioned.dispose()
-        plain.dispose()
-    of_ours, of_plain = (list(zip(*rounds[engine], strict=True)) for engine in (partitioned, plain))
-    for (end, unit), ours, theirs in zip(WRITTEN, of_ours, of_plain, strict=True):
-        paired = median_ratio(ours, theirs) if end.endswith("p99") else None
-        medians = statistics.median(ours), unit, statistics.median(theirs)
-        yield Result(f"flow records into PostgreSQL{end}", *medians, "a plain table", paired)
-    yield Result("100,000 of them removed", removals_s[0], "s", removals_s[1], "a plain table")
-
-
-def _seconds_to_remove(step: Callable[[], int]) -> float:
-    """Return how long it takes to repeat a step until it has removed PARTITION_RECORDS."""
-    began, removed = time.perf_counter(), 0
-    while removed < PARTITION_RECORDS:
-        step_removed = step()
-        if not step_removed:
-            raise SluiceError(f"only {removed} records could be removed")
-        removed += step_removed
-    return time.perf_counter() - began
-
-
-def _forget_plain(engine: Engine) -> int:
-    with engine.begin() as connection:
-        return connection.execute(_DELETE, {"rows": STEP_ROWS_POSTGRESQL, "last": PARTITION_RECORDS}).rowcount
-
-
-def _backend(engine: Engine) -> int:
-    """Return the process of the server that serves this engine's connection: the pool gives the same one again."""
-    with engine.connect() as connection:
-        return int(connection.execute(select(func.pg_backend_pid())).scalar_one())
-
-
-def _paced(write: Callable[[Batch], object], backend: int, run: int) -> Writing:
-    """Write batches at the rate for ROUND_S."""
-    count = round(ROUND_S * RATE_PER_S / BATCH)
-    batches = [
-        [replace(_RECORD, id=f"{run}/{n}/{i}", bytes=1000 + i) for i in range(BATCH)] for n in range(count)
-    ]
-    took_ms: list[float] = []
-    cpu_s, began = cpu_seconds(backend), time.monotonic()
-    for number, batch in enumerate(batches):
-        due = began + number * BATCH / RATE_PER_S
-        wait_for(due)
-        write(batch)
-        took_ms.append(1000 * (time.monotonic() - due))
-    per_s = count * BATCH / (time.monotonic() - began)
-    server_us = (cpu_seconds(backend) - cpu_s) / count / BATCH * 1e6
-    return Writing(per_s, server_us, *percentiles(took_ms, 50, 99))
-
-
-def _into_plain(engine: Engine, records: Batch) -> None:
-    document = json.dumps([record.to_document() for record in records])
-    with engine.begin() as connection:
-        one_after_another(connection, "plain")
-        connection.execute(_INSERT, {"records": document, "received_at": time.time()})
-        tally = Tally()
-        count_records(tally, records)
-        add_totals(connection, tally.take())
-
-
-def store_results() -> Iterator[Result]:
-    """Flow records into SQLite, in batches of the size that agents deliver."""
-
-    with tempfile.TemporaryDirectory() as folder:
-        engine = open_store(f"sqlite:///{folder}/store.db")
-        batches = iter(range(0, 10**9, DELIVERY))
-
-        def ingest() -> None:
-            for _ in range(20):
-                base = next(batches)
-                add_flows(engine, [replace(_RECORD, id=f"b/{base + i}") for i in range(DELIVERY)])
-
-        yield Result("flow records kept", 20 * DELIVERY / median_s(ingest), "records/s")
-        engine.dispose()
 
 
 # ── The cost of fsync ────────────────────────────────────────────────────────────────────────────────

@@ -5,7 +5,6 @@ A packet-hop is one packet on one link, acknowledgements included. Every figure 
 the memory of one run does not count for another.
 """
 
-import json
 import resource
 import subprocess
 import sys
@@ -15,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from experiments.bench.measuring import Result
+from experiments.bench.measuring import Result, in_own_process
 from sluice.runs.files import SCENARIOS, read_document, scenario_with
 from sluice.topologies import build_topology
 
@@ -33,7 +32,6 @@ class Speed:
     """The figures of one run."""
 
     packet_hops: int
-    events: int
     seconds: float
     """CPU time."""
     wall_s: float
@@ -63,12 +61,11 @@ def on_threads(changes: Mapping[str, Any], threads: int) -> dict[str, Any]:
 
 def measure(changes: Mapping[str, Any]) -> Speed:
     """Run PIAS's scenario with these changes, in a process of its own."""
-    argv = [sys.executable, "-m", __name__, json.dumps(changes)]
-    result = subprocess.run(argv, capture_output=True, text=True, check=True)
-    return Speed(**json.loads(result.stdout))
+    return Speed(*in_own_process(run, changes))
 
 
-def _run(changes: Mapping[str, Any]) -> Speed:
+def run(changes: Mapping[str, Any]) -> tuple[float, ...]:
+    """Return the figures of a run in this process."""
     from sluice.simulator.run import Simulation
     from sluice.simulator.taps import Taps
 
@@ -81,7 +78,7 @@ def _run(changes: Mapping[str, Any]) -> Speed:
     seconds, wall_s = time.process_time() - began, time.perf_counter() - wall_began
     peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     totals = simulation.totals()
-    return Speed(int(totals["packet_hops"]), int(totals["events"]), seconds, wall_s, peak_mib)
+    return int(totals["packet_hops"]), seconds, wall_s, peak_mib
 
 
 # ── The lines of the table ───────────────────────────────────────────────────────────────────────────
@@ -136,7 +133,3 @@ def _busy_results() -> Iterator[Result]:
                 other.kill()
                 other.wait()
         yield Result(f"simulator, threads = 2 beside {busy} busy", two, "s", one, "threads = 1")
-
-
-if __name__ == "__main__":
-    print(json.dumps(vars(_run(json.loads(sys.argv[1])))))
