@@ -136,9 +136,9 @@ def given(experiment: Experiment[Any], *words: str) -> Given:
 
 def sampled(*samples: tuple[float, int]) -> ListedFlows:
     """Return one flow of 1 MB, from 1 s to 1.5 s. Samples are (seconds, acknowledged bytes)."""
-    flow = ListedFlow("x", bytes=1_000_000, start_s=1.0, fct_s=0.5, deadline_s=None, met=None, reason="")
+    flow = ListedFlow("x", bytes=1_000_000, start_s=1.0, fct_s=0.5, deadline_s=None, met=None)
     taken = [{"at_s": at_s, "acked_bytes": acked, "precedence": None} for at_s, acked in samples]
-    return ListedFlows([flow], [taken], 0, 0)
+    return ListedFlows([flow], [taken])
 
 
 RUNS = runs_of(

@@ -129,11 +129,6 @@ def fig5_claims(results: Results) -> list[Claim]:
     return verdict
 
 
-def fig5_numbers(results: Results) -> dict[str, dict[str, list[Series]]]:
-    loads = results.runs.loads
-    return {start: {f"{load:g}": _series(results, start, load) for load in loads} for start in common.STARTS}
-
-
 def fig5_draw(results: Results) -> Figure:
     figure, [[axes]] = grid(1, 1, width=4.4, height=3.8)
     end_s = float(results.runs.at("dynamic-1KB", SHOWN_LOAD)[0].flows().started_s.max())
@@ -159,7 +154,6 @@ FIG5 = Experiment(
     about="The demotion threshold over time, at the paper's rate on the simulator.",
     runner=ShortRuns(common.plan),
     claims=fig5_claims,
-    numbers=fig5_numbers,
     draw=fig5_draw,
     **common.SHARED,
 )
