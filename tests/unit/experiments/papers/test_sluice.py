@@ -65,15 +65,6 @@ def test_shortest_remaining_is_best_and_gittins_best_without_sizes() -> None:
         assert best <= 1.01 * times(link).mean()
 
 
-def test_simulated__feedback_queues_as_the_formula_has_them() -> None:
-    """The formula is exact at the first level, and approximate below."""
-    link, ends = Link(HEAVY, LOAD), (50_000, 400_000)
-    formula, events = bounds.levels(ends)(link), bounds.simulated(bounds.feedback(ends))(link)
-    first = link.flow <= ends[0]
-    assert events[first].mean() == pytest.approx(formula[first].mean(), rel=0.05)
-    assert events.mean() == pytest.approx(formula.mean(), rel=0.1)
-
-
 # ── sluice_conditions: the comparison is fair ─────────────────────────────────────────────────
 
 
