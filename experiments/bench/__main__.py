@@ -13,7 +13,7 @@ from pathlib import Path
 
 from rich.table import Table
 
-from experiments.bench import control, data_plane, ingest, records, simulator, transfers, units
+from experiments.bench import control, data_plane, ingest, simulator, transfers, units
 from experiments.bench.measuring import Result
 from sluice.commands.arguments import file
 from sluice.policy.errors import SluiceError
@@ -34,7 +34,7 @@ PARTS: Mapping[str, Callable[[], Iterator[Result]]] = {
     "policy": control.policy_results,
     "control": control.control_results,
     "heartbeats": ingest.heartbeat_results,
-    "durability": records.durability_results,
+    "durability": ingest.durability_results,
     "ingest": ingest.ingest_results,
     "simulator": simulator.simulator_results,
     "units": units.unit_results,

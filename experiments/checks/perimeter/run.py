@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from experiments.bench.ingest import TOKEN, web_process
 from experiments.bench.measuring import cpu_seconds, memory_bytes, web_answers, with_children
 from experiments.checks.perimeter import attacks
 from experiments.checks.perimeter.attacks import ATTACKS
@@ -116,8 +117,6 @@ LEAST_SNAPSHOTS = 0.5
 MOST_CORES, MOST_BYTES = 1 / 3, 300_000_000
 """The goals for the web process: CPU time for each second, and memory."""
 CALM = "calm"
-TOKEN = "perimeter"
-_ROOT = Path(__file__).resolve().parents[3]
 
 
 @dataclass(frozen=True)
@@ -161,24 +160,21 @@ def measure(given: Given) -> dict[str, Phase]:
 
 @contextmanager
 def _serving(folder: Path, given: Given) -> Iterator[Web]:
-    (folder / "token").write_text(TOKEN)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = int(free.getsockname()[1])
-    address, command = f"127.0.0.1:{port}", [sys.executable, "-m", "sluice"]
-    env = {"PYTHONPATH": str(_ROOT), "PYTHONSAFEPATH": "1", "SLUICE_TOKEN": TOKEN}
-    if given["demo"]:
-        words = ["demo", "--out", str(folder / "demo")]
-    else:
-        words = ["web", "--store", f"sqlite:///{folder}/store.db", "--unix", str(folder / "web.sock")]
-    log = folder / "web.log"
-    process = spawn([*command, *words, "--listen", address], log_file=log, env=env)
+    address, log = f"127.0.0.1:{port}", folder / "demo.log"
+    if not given["demo"]:
+        with web_process(folder, f"sqlite:///{folder}/store.db", "--listen", address) as process:
+            yield Web(port, process.pid, f"unix:{folder}/web.sock")
+        return
+    argv = [sys.executable, "-m", "sluice", "demo", "--out", str(folder / "demo"), "--listen", address]
+    process = spawn(argv, log_file=log, env={"SLUICE_TOKEN": TOKEN})
     try:
         wait_until(
             lambda: web_answers(f"http://{address}", process, log), "the web process answers", timeout_s=120
         )
-        pid = _child_that_listens(address) if given["demo"] else process.pid
-        yield Web(port, pid, f"http://{address}" if given["demo"] else f"unix:{folder}/web.sock")
+        yield Web(port, _child_that_listens(address), f"http://{address}")
     finally:
         stop(process, grace_s=60)
 
