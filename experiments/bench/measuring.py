@@ -115,16 +115,20 @@ def in_turn(rounds: int, *ways: Callable[[], float]) -> list[list[float]]:
     return measured
 
 
-def in_own_process(work: Callable[..., object], *arguments: object, timeout_s: float = 3600) -> Any:
-    """Return what a function of a module returns, both as JSON, in a process of its own. Raises CommandFailed."""
+def in_own_process(
+    work: Callable[..., object], *arguments: object, prefix: Sequence[str] = (), timeout_s: float = 3600
+) -> Any:
+    """Return what a function of a module returns in a process of its own. Arguments and result can be JSON.
+
+    `prefix`: words before its command line. Raises CommandFailed.
+    """
     argv = [sys.executable, "-m", __name__, work.__module__, work.__name__, json.dumps(arguments)]
-    return json.loads(run(argv, timeout_s=timeout_s))
+    return json.loads(run([*prefix, *argv], timeout_s=timeout_s))
 
 
 def in_own_network(work: Callable[[], object], timeout_s: float = 300) -> Any:
     """Return the same of a process in a network namespace of its own, so that no interfaces remain."""
-    argv = [sys.executable, "-m", __name__, work.__module__, work.__name__, "[]"]
-    return json.loads(run(["unshare", "--net", "--fork", "--kill-child", *argv], timeout_s=timeout_s))
+    return in_own_process(work, prefix=("unshare", "--net", "--fork", "--kill-child"), timeout_s=timeout_s)
 
 
 if __name__ == "__main__":
