@@ -7,11 +7,11 @@ A calm phase, then one phase for each attack of attacks.py. `--demo` attacks the
 import json
 import socket
 import sys
-import threading
 import time
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Executor
-from contextlib import contextmanager, suppress
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -49,65 +49,45 @@ class Times:
     failures: int = 0
 
 
-class Agent(threading.Thread):
-    """An agent until `until` (monotonic seconds)."""
+def act_as_agent(name: str, url: str, until: float, times: Times) -> None:
+    """Send a heartbeat and a batch of records each second, until a monotonic time."""
+    web, beat = HttpClient(url, TIMEOUT_S), json.dumps(heartbeat_document(idle_heartbeat())).encode()
+    number = time.time_ns()  # each run has ids of its own
+    waiting: deque[tuple[float, bytes]] = deque()
 
-    def __init__(self, name: str, url: str, until: float, times: Times) -> None:
-        super().__init__(daemon=True)
-        self.name = name
-        self._web = HttpClient(url, TIMEOUT_S)
-        self._until, self._times = until, times
-        self._sent = time.time_ns()  # each run has ids of its own
-        self._waiting: list[tuple[float, bytes]] = []
-
-    def run(self) -> None:
-        beat = json.dumps(heartbeat_document(idle_heartbeat())).encode()
-        taken_at = due = time.monotonic()
-        while (now := time.monotonic()) < self._until:
-            self._sent += BATCH
-            self._waiting.append((now, flow_records(self.name, self._sent, BATCH)))
-            if self._post(f"/api/v1/agents/{self.name}", beat):
-                self._times.heartbeat_ages_s.append(time.monotonic() - taken_at)
-                taken_at = time.monotonic()
-            while self._waiting and time.monotonic() < self._until:
-                made_at, body = self._waiting[0]
-                if not self._post("/api/v1/flows", body):
-                    break
-                self._times.record_waits_s.append(time.monotonic() - made_at)
-                self._waiting.pop(0)
-            due = max(due + EVERY_S, time.monotonic())
-            time.sleep(max(0.0, due - time.monotonic()))
-        self._times.heartbeat_ages_s.append(time.monotonic() - taken_at)
-        self._times.record_waits_s += [time.monotonic() - made_at for made_at, _ in self._waiting]
-
-    def _post(self, path: str, body: bytes) -> bool:
-        try:
-            if self._web.post(path, body).ok:
+    def post(path: str, body: bytes) -> bool:
+        with suppress(ServerAway):
+            if web.post(path, body).ok:
                 return True
-        except ServerAway:
-            pass
-        self._times.failures += 1
+        times.failures += 1
         return False
 
+    taken_at = due = time.monotonic()
+    while (now := time.monotonic()) < until:
+        number += BATCH
+        waiting.append((now, flow_records(name, number, BATCH)))
+        if post(f"/api/v1/agents/{name}", beat):
+            times.heartbeat_ages_s.append(time.monotonic() - taken_at)
+            taken_at = time.monotonic()
+        while waiting and time.monotonic() < until and post("/api/v1/flows", waiting[0][1]):
+            times.record_waits_s.append(time.monotonic() - waiting.popleft()[0])
+        due = max(due + EVERY_S, time.monotonic())
+        time.sleep(max(0.0, due - time.monotonic()))
+    times.heartbeat_ages_s.append(time.monotonic() - taken_at)
+    times.record_waits_s += [time.monotonic() - made_at for made_at, _ in waiting]
 
-class HealthWatcher(threading.Thread):
-    """Asks /health on a new connection twice a second, as a load balancer does."""
 
-    def __init__(self, url: str, until: float, times: Times) -> None:
-        super().__init__(daemon=True)
-        self._url, self._until, self._times = url, until, times
-
-    def run(self) -> None:
-        while time.monotonic() < self._until:
-            began = time.monotonic()
-            client = HttpClient(self._url, 2 * TIMEOUT_S)
+def watch_health(url: str, until: float, times: Times) -> None:
+    """Ask /health on a new connection twice a second, as a load balancer does."""
+    while time.monotonic() < until:
+        began = time.monotonic()
+        with closing(HttpClient(url, 2 * TIMEOUT_S)) as client:
             try:
                 client.get("/api/v1/health")
             except ServerAway:
-                self._times.failures += 1
-            client.close()
-            self._times.health_s.append(time.monotonic() - began)
-            time.sleep(EVERY_S / 2)
+                times.failures += 1
+        times.health_s.append(time.monotonic() - began)
+        time.sleep(EVERY_S / 2)
 
 
 HEARTBEAT_S, HEALTH_S, RECORD_S = 2.0, 1.0, 5.0
@@ -196,12 +176,14 @@ def _phase(web: Web, helpers: Executor, given: Given, name: str) -> Phase:
     attack = None if name == CALM else helpers.submit(attacks.attack, name, web.port, seconds + 1)
     dashboards = helpers.submit(attacks.watch, web.port, TOKEN, given["dashboards"], seconds)
     until, times = time.monotonic() + seconds, Times()
-    threads = [Agent(f"x{n + 1}", web.agents, until, times) for n in range(given["agents"])]
-    watcher = HealthWatcher(f"http://127.0.0.1:{web.port}", until, times)
-    for thread in (*threads, watcher):
-        thread.start()
-    for thread in (*threads, watcher):
-        thread.join()
+    with ThreadPoolExecutor(given["agents"] + 1) as threads:
+        ended = [
+            threads.submit(act_as_agent, f"x{n + 1}", web.agents, until, times)
+            for n in range(given["agents"])
+        ]
+        ended.append(threads.submit(watch_health, f"http://127.0.0.1:{web.port}", until, times))
+        for each in ended:
+            each.result()
     used_s, memory = web.usage()
     answers = attack.result(120) if attack else {}
     return Phase(seconds, times, dashboards.result(120), answers, (used_s - cpu_s) / seconds, memory)
