@@ -112,8 +112,6 @@ class Loop:
     """99th percentile of the time between two polls of one switch."""
     cpu: float
     """Share of one core that the controller used."""
-    switches_cpu: float
-    """Share of one core that the switches used."""
     peak_kib: float
     """The most resident memory that the controller has used."""
     p50_ms: float
@@ -161,14 +159,11 @@ def measure_loop(scheme: str, leaves: int, seconds: float = MEASURED_S, store_ur
         tells.close()
         on_first_core = ["taskset", "--cpu-list", str(cores[0]), *service_argv("controller")]
         controller = spawn([*on_first_core, "--store", url, "--listen", f"127.0.0.1:{port}"], log_file=log)
-        pids = controller.pid, played.pid or 0
         try:
             told.recv()  # the measurement begins
-            before = [cpu_seconds(pid) for pid in pids]
+            before_s = cpu_seconds(controller.pid)
             told.recv()  # it has ended
-            cpu, switches_cpu = (
-                (cpu_seconds(pid) - began) / seconds for pid, began in zip(pids, before, strict=True)
-            )
+            cpu = (cpu_seconds(controller.pid) - before_s) / seconds
             _freeze(engine, policy)
             most_kib = peak_kib(controller.pid)
             stop(controller)
@@ -190,7 +185,6 @@ def measure_loop(scheme: str, leaves: int, seconds: float = MEASURED_S, store_ur
         kept=sum(map(len, polls)) / (len(polls) * seconds * 1000 / INTERVAL_MS),
         p99_gap_ms=float(np.quantile(gaps_s, 0.99)) * 1000,
         cpu=cpu,
-        switches_cpu=switches_cpu,
         peak_kib=most_kib,
         p50_ms=float(np.quantile(took_s, 0.5)) * 1000,
         p99_ms=float(np.quantile(took_s, 0.99)) * 1000,

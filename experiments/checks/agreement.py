@@ -30,8 +30,7 @@ from experiments.kit.experiment import (
 from experiments.kit.flows import Column, read_flow_columns
 from experiments.kit.runners import ATTEMPTS, ONE_ATTEMPT, NamedPoint, as_emulated, named, run_each
 from experiments.kit.runs import Run, read_run
-from experiments.papers.adaptive_thresholds import mismatch_fct
-from experiments.papers.adaptive_thresholds.common import BOTTLENECK_PORT, settles
+from experiments.papers.adaptive_thresholds import common, mismatch_fct
 from experiments.papers.adaptive_thresholds.mismatch_fct import VARIANTS
 from sluice.commands.arguments import folder
 from sluice.policy.fabrics import SIMULATOR, TESTBED
@@ -84,7 +83,7 @@ Settled = tuple[float | None, float | None]
 
 def settled_s(run: Run) -> float | None:
     """Return the time in seconds after which the threshold at the receiver's port stays at 10 KB."""
-    time_s = settles(run.thresholds(BOTTLENECK_PORT))
+    time_s = common.settles(run.thresholds(common.BOTTLENECK_PORT))
     return None if time_s is None else round(max(time_s, 0.0), 2)
 
 

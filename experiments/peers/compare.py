@@ -51,7 +51,7 @@ EXPLANATIONS = {
 BINS = 10
 """Intervals of flow size, with equal numbers of flows."""
 PERCENTILES = (50, 95, 99)
-MEAN, TAIL = "slowdown_all_mean", "slowdown_all_p99"
+MEAN = "slowdown_all_mean"
 
 
 def document_of(workload: str, rules: str) -> dict[str, Any]:
