@@ -6,8 +6,6 @@ the memory of one run does not count for another.
 """
 
 import resource
-import subprocess
-import sys
 import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -107,29 +105,13 @@ def simulator_results() -> Iterator[Result]:
     for hosts, speed in larger:
         cost, baseline = 1e9 / speed.hops_per_s, 1e9 / first.hops_per_s
         yield Result(f"simulator, cost at {hosts:,} hosts", cost, "ns/packet-hop", baseline, f"{least} hosts")
-    threaded = [(leaves, hosts) for leaves, hosts in FABRICS if leaves * hosts in THREADS_AT_HOSTS]
-    for leaves, hosts in threaded:  # a network in parts, all on one thread
-        cost = 1e9 / measure(on_threads(scaled(leaves, hosts), 1)).hops_per_s
-        name = f"simulator, cost at {leaves * hosts:,} hosts, threads = 1"
-        plain = f"{least} hosts, without threads"
-        yield Result(name, cost, "ns/packet-hop", 1e9 / first.hops_per_s, plain)
-    for leaves, hosts in threaded:  # wall-clock time, beside the same run without `threads`
-        plain_s = measure(scaled(leaves, hosts)).wall_s
-        for threads in (1, 2):
-            wall_s = measure(on_threads(scaled(leaves, hosts), threads)).wall_s
-            of = f"simulator, {leaves * hosts:,} hosts, threads = {threads}"
-            yield Result(of, wall_s, "s", plain_s, "without threads")
-    yield from _busy_results()
-
-
-def _busy_results() -> Iterator[Result]:
-    """Wall-clock time on two threads over that on one, beside processes that burn a core each."""
-    for busy in (1, 2):
-        others = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(busy)]
-        try:
-            one, two = (measure(on_threads(pias(), threads)).wall_s for threads in (1, 2))
-        finally:
-            for other in others:
-                other.kill()
-                other.wait()
-        yield Result(f"simulator, threads = 2 beside {busy} busy", two, "s", one, "threads = 1")
+    for leaves, hosts in FABRICS:
+        if leaves * hosts not in THREADS_AT_HOSTS:
+            continue
+        plain = scaled(leaves, hosts)
+        alone, *threaded = (measure(way) for way in (plain, on_threads(plain, 1), on_threads(plain, 2)))
+        of, cost = f"{leaves * hosts:,} hosts, threads =", 1e9 / threaded[0].hops_per_s
+        small = 1e9 / first.hops_per_s, f"{least} hosts, without threads"
+        yield Result(f"simulator, cost at {of} 1", cost, "ns/packet-hop", *small)
+        for threads, speed in enumerate(threaded, start=1):  # wall-clock time
+            yield Result(f"simulator, {of} {threads}", speed.wall_s, "s", alone.wall_s, "without threads")
