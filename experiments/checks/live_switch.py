@@ -177,7 +177,7 @@ def _switch_through(
             outcome.switches.append(Switch(scheme, answer.json()["version"], at_s))
             console.print(f"{at_s:6.1f} s  {scheme}")
         live.run_until(stack, start_at + LEAD_S + every_s * len(policies), look)
-    outcome.longest_gap_s, outcome.blind_s = port.looks.longest_gap_s, port.looks.longest_without_s
+    outcome.longest_gap_s, outcome.blind_s = port.longest_gap_s, port.longest_without_s
     outcome.gaps = [{"at_s": g.ended_at - start_at, "ms": g.length_s * 1000} for g in port.gaps]
 
 

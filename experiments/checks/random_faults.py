@@ -288,7 +288,7 @@ def measure(given: Given) -> Outcome:
         live.run_until(stack, start_at + LEAD_S)
         with live.PortGaps(stack.testbed.pid, BUSY_PORT) as port:
             _disturb(stack, start_at + given["seconds"], rng, outcome)
-        outcome.gaps, outcome.blind_s = port.gaps, port.looks.longest_without_s
+        outcome.gaps, outcome.blind_s = port.gaps, port.longest_without_s
         conclude(stack, flows, start_at, outcome)
     outcome.left = live.left_over(before)
     return outcome
