@@ -56,6 +56,7 @@ EXPERIMENTS: Mapping[str, str] = {
     "scheme_order": "checks.scheme_tour:ORDER",
     "hostile": "checks.hostile.run",
     "hostile_ends": "checks.hostile.ends",
+    "http_sizes": "checks.http_sizes.run",
     "validity": "checks.validity",
     "live_switch": "checks.live_switch",
     "perimeter": "checks.perimeter.run",

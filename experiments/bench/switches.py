@@ -23,8 +23,15 @@ from typing import cast
 import numpy as np
 import numpy.typing as npt
 
-from sluice.controller.openflow import change, frames, learn
-from sluice.controller.openflow.frames import MessageType, StatsType, message
+from sluice.controller.openflow import change, learn
+from sluice.controller.openflow.frames import (
+    MULTIPART_HEADER_BYTES,
+    Frame,
+    Framer,
+    MessageType,
+    StatsType,
+    message,
+)
 from sluice.controller.pipeline import switch_rules
 from sluice.controller.policing.hosts import LOW_TAGS
 from sluice.controller.rules import FlowRule, MatchValue, SwitchRules
@@ -71,7 +78,7 @@ class CounterTable:
         self._reply = bytearray().join(
             statistics(StatsType.FLOW, b"".join(part), more=part is not parts[-1]) for part in parts
         )
-        heads = np.arange(len(parts)) * (frames.MULTIPART_HEADER_BYTES + in_part * width)
+        heads = np.arange(len(parts)) * (MULTIPART_HEADER_BYTES + in_part * width)
         self._xids, self._xid_at = np.frombuffer(self._reply, ">u4"), heads // 4 + 1
         # Only the rules of IPv4 count, or of trunks; those of IPv6 and of the other groups stay at zero.
         counting = [at for at, rule in enumerate(rules) if rule.cookie >> 8 & 0xFF == 0]
@@ -79,7 +86,7 @@ class CounterTable:
         code = np.asarray([cookie_code(rules[at].cookie) for at in counting], np.int64)
         self._cells = row * codes + code
         """Of each entry that counts: its index in the values of (port, code)."""
-        starts = [frames.MULTIPART_HEADER_BYTES * (1 + at // in_part) + at * width for at in counting]
+        starts = [MULTIPART_HEADER_BYTES * (1 + at // in_part) + at * width for at in counting]
         # Words of the host's byte order: numpy would write others through a buffer. All lengths in OpenFlow are words.
         self._words = np.frombuffer(self._reply, np.int64)
         first = np.asarray(starts, np.int64) // _WORD_BYTES
@@ -234,7 +241,7 @@ class Switch:
 
     # ── Answers ────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def answer(self, frame: frames.Frame) -> bytes | memoryview:
+    def answer(self, frame: Frame) -> bytes | memoryview:
         match frame.kind:
             case MessageType.ECHO_REQUEST:
                 return message(MessageType.ECHO_REPLY, frame.data[8:], frame.xid)
@@ -251,7 +258,7 @@ class Switch:
                 return self._bundle(frame)
         return b""
 
-    def _statistics(self, frame: frames.Frame) -> bytes | memoryview:
+    def _statistics(self, frame: Frame) -> bytes | memoryview:
         kind = struct.unpack_from("!H", frame.data, 8)[0]
         if kind == StatsType.FLOW and frame.data[16] == Table.ENDS:
             self.record.polls_at.append(time.monotonic())
@@ -278,7 +285,7 @@ class Switch:
         self.record.entries += len(counters)
         return counters.reply(xid)
 
-    def _bundle(self, frame: frames.Frame) -> bytes:
+    def _bundle(self, frame: Frame) -> bytes:
         owner, kind, bundle = struct.unpack_from("!III", frame.data, 8)
         if kind == _BUNDLE_ADD and frame.data[48] == Table.EDGE:
             self.record.modified += 1
@@ -297,7 +304,7 @@ class Switch:
         reply = struct.pack("!IIIHH", owner, kind, bundle, _REPLY_OF[control], 3)
         return message(MessageType.EXPERIMENTER, reply, frame.xid)
 
-    def _barrier(self, frame: frames.Frame) -> bytes:
+    def _barrier(self, frame: Frame) -> bytes:
         if self._committing and self._counters_at is not None:
             self.record.took_s.append(time.monotonic() - self._counters_at)
             self._counters_at = None
@@ -317,7 +324,7 @@ class Line(asyncio.Protocol):
     """A connection of a switch to the controller."""
 
     def __init__(self, switch: Switch) -> None:
-        self._switch, self._framer = switch, frames.Framer()
+        self._switch, self._framer = switch, Framer()
         self.closed = asyncio.get_running_loop().create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

@@ -324,3 +324,16 @@ def same_paths(case: Case, pairs: list[Pair]) -> Claim:
     )
     most = float(np.abs(ns3 / ours - 1).max())
     return Claim(f"{case.name}: packets on each link", "ns-3: the same", f"within {most:.1%}", most < AVERAGE)
+
+
+def speeds(pairs: Mapping[str, list[Pair]]) -> dict[str, dict[str, float]]:
+    """Return packet-hops per second of CPU time, for the cases that last long enough."""
+    by_case = {}
+    for name, of_case in pairs.items():
+        ours, ns3 = sides(of_case)
+        if _sum(ours, "packet_hops") > 10_000_000:
+            by_case[name] = {
+                f"{whose}_hops_per_s": _sum(outcomes, "packet_hops") / _sum(outcomes, "seconds")
+                for whose, outcomes in (("ours", ours), ("ns3", ns3))
+            }
+    return by_case

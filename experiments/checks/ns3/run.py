@@ -4,6 +4,7 @@
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import matplotlib.figure
 import numpy as np
@@ -73,6 +74,13 @@ def claims(compared: Compared) -> list[Claim]:
     ]
 
 
+def numbers(compared: Compared) -> dict[str, Any]:
+    return {
+        "figures": [figure.document() for figure in compared.figures],
+        "speed": compare.speeds(compared.pairs),
+    }
+
+
 def table(compared: Compared) -> str:
     """Return web search by size class, then all other figures."""
     return f"{compare.class_table(compared.figures)}\n\n{compare.other_table(compared.figures)}\n"
@@ -108,7 +116,7 @@ EXPERIMENT = Experiment(
     flows=3000,
     quick={"flows": 100},
     claims=claims,
-    numbers=lambda compared: [figure.document() for figure in compared.figures],
+    numbers=numbers,
     draw=draw,
     table=table,
 )
