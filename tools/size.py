@@ -2,7 +2,7 @@
 """Prints how large the project is: `python -m tools.size [COMMIT]`, for the tree or for a commit.
 
 A private function's name begins with an underscore. It is called once if its file has the name in one other place.
-Empty files do not count for the median.
+Empty files do not count for the median. Floors are the longest chain of imports inside a room.
 """
 
 import argparse
@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from statistics import median
 
@@ -52,6 +53,32 @@ def called_once(text: str) -> tuple[int, int]:
     return sum(words[name] - names[name] == 1 for name in private), names.total()
 
 
+def floors(files: Sources, room: str) -> int:
+    """Return the length of the longest chain of imports of a room's files, in files. Circles count once."""
+    names = [name for name in files if name.startswith(f"{room}/")]
+    modules = {name.removesuffix(".py").removesuffix("/__init__").replace("/", "."): name for name in names}
+    below = {
+        module: {*_imported(files[name])} & (modules.keys() - {module}) for module, name in modules.items()
+    }
+
+    @cache
+    def depth(module: str, above: frozenset[str] = frozenset()) -> int:
+        new = below[module] - above
+        return 1 + max((depth(other, above | {module}) for other in new), default=0) if new else 1
+
+    return max(map(depth, modules), default=0)
+
+
+def _imported(text: str) -> Iterator[str]:
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.removeprefix("sluice.") for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            module = node.module.removeprefix("sluice.")
+            yield module
+            yield from (f"{module}.{alias.name}" for alias in node.names)
+
+
 def report(files: Sources) -> Iterator[str]:
     """Yield a line for each number."""
     product = {name: text for name, text in files.items() if not name.startswith("tests/")}
@@ -65,10 +92,18 @@ def report(files: Sources) -> Iterator[str]:
     yield f"share of import lines                      {sum(map(import_lines, product.values())) / total:.1%}"
     yield f"median file                                {middle:.0f} lines"
     yield f"private functions called once              {once / functions:.0%} ({once} of {functions})"
+    yield f"webui: Python files; floors                {_files(product, 'webui')}; {floors(product, 'webui')}"
     yield f"packages of the plain installation (tree)  {(ROOT / 'requirements/run.txt').read_text().count('==')}"
     for room in sorted({name.partition("/")[0] for name in product}):
-        of_room = [lines[name] for name in product if name.startswith(f"{room}/")]
-        yield f"  {room:14} {len(of_room):4} files {sum(of_room):7,} lines"
+        count, length = (
+            _files(product, room),
+            sum(lines[name] for name in product if name.startswith(f"{room}/")),
+        )
+        yield f"  {room:14} {count:4} files {length:7,} lines"
+
+
+def _files(files: Sources, room: str) -> int:
+    return sum(name.startswith(f"{room}/") for name in files)
 
 
 def main() -> int:

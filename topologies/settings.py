@@ -35,6 +35,8 @@ class Settings(PortAgentSettings):
     rto_min_ms: int = 10
     initial_window: int = 10
     """Packets."""
+    cheap_turns: bool = True
+    """Whether ovs-vswitchd has the library of topologies/turns.c (userspace datapath). False is for comparison."""
 
     def __post_init__(self) -> None:
         if self.datapath not in DATAPATHS:

@@ -134,7 +134,7 @@ class Inside:
         self, name: str, argv: list[str], ready: Callable[[], bool], watchdog: Watchdog | None = None
     ) -> None:
         env = ovs.environment(self.settings.ovs_dir)
-        if name == SWITCH and self.datapath_type == "netdev":
+        if name == SWITCH and self.datapath_type == "netdev" and self.settings.cheap_turns:
             env |= cheap_turns(self.graph)
         env |= watchdog.env if watchdog else {}
         log_file = self.settings.log_dir / f"{name}.log"

@@ -122,6 +122,7 @@ class Testbed:
         behaviour: PortBehaviour | None = None,
         rto_min_ms: int = 10,
         initial_window: int = 10,
+        cheap_turns: bool = True,
     ) -> Testbed:
         """Start a network and wait until it is ready. See topologies.settings.Settings for the arguments.
 
@@ -142,6 +143,7 @@ class Testbed:
             behaviour=behaviour or PortBehaviour(),
             rto_min_ms=rto_min_ms,
             initial_window=initial_window,
+            cheap_turns=cheap_turns,
         )
         for warning in delay_warnings(topology, has_netem=not needs_delays(topology) or has_netem()):
             log.warning(warning)

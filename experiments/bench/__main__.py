@@ -23,9 +23,11 @@ from sluice.terminal import console, end_in_order
 
 PARTS: Mapping[str, Callable[[], Iterator[Result]]] = {
     "packets": data_plane.packet_results,
+    "throughput": transfers.throughput_results,
     "tagger": transfers.tagger_results,
     "controls": transfers.control_share_results,
     "link": data_plane.link_results,
+    "forwarding": data_plane.forwarding_results,
     "acks": transfers.ack_results,
     "connections": data_plane.connection_results,
     "hook": data_plane.hook_results,

@@ -1,27 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cost of the data plane for packets, connections and socket options of a host.
+"""The cost of the data plane for packets, connections and socket options of a host, and for a hop of the switch.
 
 - **Programs**: what the kernel measures of each BPF program, beside an empty one (dataplane/bench.py).
 - **A host's own link**: through the tagger and the scheme's queues, or through one queue. A device that drops what it
   sends stands for the link, so that only the way to it is measured.
 - **Flow watch**: one process opens short connections to itself, one after the other, over the loopback device. Flow
   watch sees both ends, and no other work happens between them.
+- **A hop of the switch**: CPU time of ovs-vswitchd for each packet that one of its ports sends, with the cheaper
+  turns and without. The network is the demonstration's. Each host sends full and empty packets at random times to
+  random hosts.
 
 What needs interfaces of its own is measured in a process of its own, under `unshare --net`.
 """
 
 import contextlib
+import json
+import random
 import socket
 import statistics
+import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
-from experiments.bench.measuring import Result, in_own_network, in_turn, median_ratio
+from experiments.bench.measuring import Result, in_own_network, in_turn, median_ratio, wait_for
+from experiments.kit.live import sent_packets
 from sluice.dataplane import bench, sockopt
 from sluice.dataplane.link_queues import ROOT
 from sluice.dataplane.tagger import Tagger, TagSettings
@@ -32,6 +39,10 @@ from sluice.hostagent.watch import Host, to_record
 from sluice.policy.errors import EnvironmentLacking
 from sluice.policy.schema.desired import Policy, host_queue_map
 from sluice.runtime.command import CommandFailed, run
+from sluice.runtime.wait import wait_until
+from sluice.topologies import build
+from sluice.topologies.commands import install
+from sluice.topologies.testbed import Testbed
 
 
 def packet_results() -> Iterator[Result]:
@@ -245,3 +256,89 @@ def _ns_a_call(call: Call, sock: socket.socket) -> float:
     for _ in range(CALLS):
         call(sock)
     return (time.perf_counter_ns() - begin) / CALLS
+
+
+# ── A hop of the switch ──────────────────────────────────────────────────────────────────────────────
+
+
+RATES = (75, 375)
+"""Packets that each host sends in a second: a fifth of the demonstration's, and as many."""
+RATE_BPS = 5_000_000
+FORWARDING_ROUNDS = 3
+FORWARDING_S = 6.0
+_LEAST_PACKETS = 1000
+_FULL, _EMPTY, _FULL_SHARE = bytes(1400), bytes(24), 0.45
+_PORT = 9
+
+
+def forwarding_results() -> Iterator[Result]:
+    """ovs-vswitchd at the demonstration's load and at a fifth of it, in turn with and without topologies/turns.c."""
+    rounds = [
+        [_forwarding(cheap_turns, number) for cheap_turns in (True, False)]
+        for number in range(FORWARDING_ROUNDS)
+    ]
+    for rate in RATES:
+        hops_per_s = statistics.median(with_turns[rate][0] for with_turns, _ in rounds)
+        us, us_without = ([measured[turn][rate][1] for measured in rounds] for turn in (0, 1))
+        medians = statistics.median(us), "us", statistics.median(us_without)
+        name = f"ovs-vswitchd, a packet-hop at {hops_per_s:,.0f} a second"
+        yield Result(name, *medians, "without topologies/turns.c", median_ratio(us, us_without))
+
+
+def _forwarding(cheap_turns: bool, seed: int) -> Mapping[int, tuple[float, float]]:
+    """Return packet-hops a second and the CPU time (us) of each, by rate."""
+    network = build("leaf-spine", host_rate_bps=RATE_BPS, core_rate_bps=RATE_BPS)
+    with (
+        tempfile.TemporaryDirectory(prefix="sluice-bench-") as folder,
+        Testbed.start(network, Path(folder), controller=None, cheap_turns=cheap_turns) as bed,
+    ):
+        for command in install(network, lambda tag: tag % 8):
+            bed.ovs(command.argv, stdin=command.stdin)
+        return {rate: _at_rate(bed, rate, seed) for rate in RATES}
+
+
+def _at_rate(bed: Testbed, rate: int, seed: int) -> tuple[float, float]:
+    hosts = bed.topology.hosts
+    idle_hops, _ = _switch_used(bed)
+    senders = []
+    for number, host in enumerate(hosts):
+        others = [other.ipv4 for other in hosts if other is not host]
+        order = json.dumps((2 * FORWARDING_S, rate, f"{seed}.{number}", others))
+        senders.append(bed.spawn(host.name, [sys.executable, "-m", __name__, order]))
+    wait_until(lambda: _switch_used(bed)[0] > idle_hops + _LEAST_PACKETS, "the hosts send", timeout_s=60)
+    began, (hops_before, cpu_before_s) = time.monotonic(), _switch_used(bed)
+    time.sleep(FORWARDING_S)
+    took_s, (hops_after, cpu_after_s) = time.monotonic() - began, _switch_used(bed)
+    for sender in senders:
+        sender.wait()
+    hops = hops_after - hops_before
+    return hops / took_s, (cpu_after_s - cpu_before_s) / hops * 1e6
+
+
+def _switch_used(bed: Testbed) -> tuple[int, float]:
+    """Return the packets that the switches' ports have sent, and the CPU time of ovs-vswitchd so far."""
+    process = Path(f"/proc/{bed.pids['ovs-vswitchd']}")
+    cpu_ns = sum(int(path.read_text().split()[0]) for path in process.glob("task/*/schedstat"))
+    counters = (process / "net/dev").read_text()
+    return sum(sent_packets(counters, port.interface) for port in bed.topology.ports), cpu_ns / 1e9
+
+
+def send(seconds: float, rate: float, seed: str, addresses: list[str]) -> None:
+    chance, sockets = random.Random(seed), []
+    for address in addresses:
+        sender = socket.socket(type=socket.SOCK_DGRAM)
+        sender.connect((address, _PORT))
+        sockets.append(sender)
+    due = time.monotonic()
+    end = due + seconds
+    while due < end:
+        due += chance.expovariate(rate)
+        wait_for(due)
+        try:
+            chance.choice(sockets).send(_FULL if chance.random() < _FULL_SHARE else _EMPTY)
+        except ConnectionRefusedError:
+            continue  # the other host has no receiver, and says so
+
+
+if __name__ == "__main__":
+    send(*json.loads(sys.argv[1]))

@@ -14,22 +14,71 @@ import json
 import resource
 import statistics
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from experiments.bench.measuring import Result, in_own_network
+from experiments.bench.measuring import Result, in_own_network, median_ratio
 from sluice.dataplane.bench import Ran, kernel_statistics
 from sluice.dataplane.congestion import ours, register_congestion_control
 from sluice.dataplane.tagger import Tagger
+from sluice.dataplane.watch import Watch
 from sluice.policy.errors import EnvironmentLacking
 from sluice.runtime.command import CommandFailed, run
 from sluice.runtime.process import spawn, stop
 from sluice.runtime.wait import wait_until
 
 SECONDS = 1
+THROUGHPUT_ROUNDS = 9
+Figures = tuple[float, float]
+"""Bits per second, and bits per second of CPU time."""
 NEAR, FAR = "10.9.0.1", "10.9.0.2"
-BASELINE = "cubic"
+
+
+@dataclass(frozen=True)
+class Throughput:
+    """A variant: a congestion control, with or without the tagger and its flow watch on the
+    sender's interface."""
+
+    control: str
+    tagged: bool = False
+    watched: bool = False
+
+    @property
+    def label(self) -> str:
+        return " + ".join([self.control, *["tagger"] * self.tagged, *["flow watch"] * self.watched])
+
+
+BASELINE = Throughput("cubic")
+
+
+def throughput_results() -> Iterator[Result]:
+    """Throughput without marks: two namespaces, a virtual cable, one flow, the variants in turn.
+
+    Each variant follows the baseline. The baseline is a variant, too: its ratio to itself shows the noise. The rate
+    that iperf reports falls if others use the machine. The rate for each second of CPU time of both ends does not.
+    """
+    rounds = in_own_network(throughputs, timeout_s=120 + 200 * THROUGHPUT_ROUNDS)
+    for figure, (title, unit) in enumerate((("throughput", "Gb/s"), ("throughput per CPU", "Gb/CPU s"))):
+        for label, pairs in rounds.items():
+            cubic, own = ([side[figure] / 1e9 for side in sides] for sides in zip(*pairs, strict=True))
+            medians = statistics.median(own), unit, statistics.median(cubic)
+            yield Result(f"{title} {label}", *medians, "cubic", median_ratio(own, cubic))
+
+
+def throughputs() -> dict[str, list[tuple[Figures, Figures]]]:
+    """Return by variant: in each round the figures of the baseline, and the variant's. Rounds start with different
+    variants."""
+    turns = [Throughput("cubic", tagged, watched) for watched in (False, True) for tagged in (False, True)]
+    turns += [Throughput(control) for control in ours()]
+    rates: dict[str, list[tuple[Figures, Figures]]] = {variant.label: [] for variant in turns}
+    with far_end() as enter, ExitStack() as registered:
+        for control in ours():
+            registered.enter_context(register_congestion_control(control))
+        for number in range(THROUGHPUT_ROUNDS):
+            for variant in turns[number % len(turns) :] + turns[: number % len(turns)]:
+                rates[variant.label].append((transfer(BASELINE, enter), transfer(variant, enter)))
+    return rates
 
 
 @contextmanager
@@ -51,14 +100,25 @@ def far_end() -> Iterator[list[str]]:
         stop(far)
 
 
-def transfer(control: str, enter: list[str]) -> None:
-    """Run one transfer under a congestion control."""
-    server = spawn([*enter, "iperf", "-s", "-Z", control], log_file=Path("/dev/null"))
+def transfer(variant: Throughput, enter: list[str]) -> Figures:
+    """Run one transfer. Returns bits per second, and bits per second of CPU time."""
+    began_s = children_cpu_s()
+    server = spawn([*enter, "iperf", "-s", "-Z", variant.control], log_file=Path("/dev/null"))
+    client = ["iperf", "-c", FAR, "-Z", variant.control, "-t", str(SECONDS), "-y", "C"]
     try:
-        wait_until(lambda: _listens(enter), "the iperf server listens")
-        run(["iperf", "-c", FAR, "-Z", control, "-t", str(SECONDS)], timeout_s=SECONDS + 20)
+        with ExitStack() as parts:
+            if variant.watched:
+                parts.enter_context(Watch())
+            if variant.tagged:
+                tagger = parts.enter_context(Tagger())
+                tagger.attach("near0")
+                parts.callback(tagger.detach, "near0")
+            wait_until(lambda: _listens(enter), "the iperf server listens")
+            csv = run(client, timeout_s=SECONDS + 20)
     finally:
         stop(server)
+    fields = csv.strip().splitlines()[-1].split(",")
+    return float(fields[8]), 8 * float(fields[7]) / (children_cpu_s() - began_s)
 
 
 def children_cpu_s() -> float:
@@ -125,7 +185,7 @@ def _shares_of(control: str, enter: list[str]) -> list[float]:
     with register_congestion_control(control) as registered:
         if not registered.owned:
             raise SystemExit(f"{control} belongs to another process: stop the agents of this machine first")
-        return _shares(control, enter, ran_ns, SHARE_ROUNDS["control"])
+        return _shares(Throughput(control), enter, ran_ns, SHARE_ROUNDS["control"])
 
 
 def _links() -> Iterator[str]:
@@ -136,12 +196,12 @@ def _links() -> Iterator[str]:
         yield link
 
 
-def _shares(control: str, enter: list[str], ran_ns: Callable[[], int], rounds: int) -> list[float]:
+def _shares(variant: Throughput, enter: list[str], ran_ns: Callable[[], int], rounds: int) -> list[float]:
     """Return in each round the share (0 … 1) of the CPU time of a transfer that programs ran."""
     shares = []
     for _ in range(rounds):
         ran_before_ns, cpu_before_s = ran_ns(), children_cpu_s()
-        transfer(control, enter)
+        transfer(variant, enter)
         ran_s = (ran_ns() - ran_before_ns) / 1e9
         shares.append(ran_s / (children_cpu_s() - cpu_before_s))
     return shares

@@ -7,6 +7,7 @@ connections warm up. Each of the others puts one setting back, to show what it c
 """
 
 import csv
+from argparse import ArgumentTypeError
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,7 @@ from experiments.kit.draw import grid
 from experiments.kit.experiment import Claim, Experiment, Given, Script, markdown_table, option
 from experiments.kit.flows import read_flow_columns
 from experiments.kit.runners import NamedPoint, run_all
+from sluice.commands.arguments import load_share
 from sluice.policy.figures.metrics import Array
 from sluice.policy.units import WIRE_PER_PAYLOAD
 from sluice.policy.workload.sizes import SizeCdf
@@ -215,6 +217,7 @@ SMALL_NETWORK = option(
 def measure(given: Given) -> Sides:
     runs_of = {name: [_point(name, tcp, given)] for name, tcp in variants().items()}
     runs_of[AS_NS2] += [_point(AS_NS2, NS2, given, seed) for seed in given.seeds[1:]]
+    runs_of |= {f"{scheme} at {load:g}": [_as_ns2(scheme, load, given)] for scheme, load in given["also"]}
     run_all([point for runs in runs_of.values() for point in runs], given.out, given.jobs)
     return {name: side(given, runs) for name, runs in runs_of.items()}
 
@@ -259,6 +262,27 @@ def _reference(given: Given) -> Reference:
 
 def _flows(given: Given) -> int:
     return min(given.flows, _reference(given).flows)
+
+
+def scheme_at_load(text: str) -> tuple[str, float]:
+    """Read "pias:0.6". Raises argparse.ArgumentTypeError."""
+    scheme, _, load = text.partition(":")
+    try:
+        return scheme, load_share(load)
+    except ArgumentTypeError:
+        raise ArgumentTypeError(
+            f"{text!r}: write a scheme of pias-144 and a load below 1, for example pias:0.6"
+        ) from None
+
+
+ALSO = option(
+    "--also",
+    "another run as ns-2, for example pias:0.6; its ratios are to ns-2's DCTCP at load 0.8; may be repeated",
+    type=scheme_at_load,
+    action="append",
+    default=[],
+    metavar="SCHEME:LOAD",
+)
 
 
 def side(given: Given, runs: Sequence[NamedPoint]) -> Side:
@@ -325,7 +349,7 @@ def draw(sides: Sides) -> Figure:
 EXPERIMENT = Experiment(
     claim="With ns-2's TCP, our simulator gives the FCTs of PIAS's authors' ns-2 at each flow size.",
     minutes=50,
-    runner=Script(measure, (SMALL_NETWORK,)),
+    runner=Script(measure, (ALSO, SMALL_NETWORK)),
     seeds=(1, 2, 3),
     flows=100_000,
     quick={"flows": 2000},

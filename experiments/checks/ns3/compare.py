@@ -135,20 +135,27 @@ class Pair:
     flows: FlowBatch
     ours: Outcome
     ns3: Outcome
+    shipped: Outcome | None
+    """ns-3 with its mistakes, if that was run."""
 
 
-def run_pairs(case: Case, out: Path) -> list[Pair]:
+def run_pairs(case: Case, out: Path, *, shipped: bool) -> list[Pair]:
     """Run the case for each seed. Unchanged results of an earlier call of ns-3 are read again."""
     console.print(f"{case.name}, seeds {', '.join(map(str, case.seeds))}")
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        return list(pool.map(lambda seed: _run_pair(case, seed, out), case.seeds))
+        return list(pool.map(lambda seed: _run_pair(case, seed, out, shipped=shipped), case.seeds))
 
 
-def _run_pair(case: Case, seed: int, out: Path) -> Pair:
+def _run_pair(case: Case, seed: int, out: Path, *, shipped: bool) -> Pair:
     scenario, topology, flows = case.made(seed)
     network = (scenario, topology, flows, case.until_s)
     folder = out / f"{case.name}-seed{seed}"
-    return Pair(flows, run_on_ours(*network, case.watch), run_on_ns3(*network, folder, case.watch))
+    return Pair(
+        flows,
+        run_on_ours(*network, case.watch),
+        run_on_ns3(*network, folder, case.watch),
+        run_on_ns3(*network, folder / "shipped", case.watch, mended=False) if shipped else None,
+    )
 
 
 def sides(pairs: list[Pair]) -> tuple[list[Outcome], list[Outcome]]:
@@ -337,3 +344,16 @@ def speeds(pairs: Mapping[str, list[Pair]]) -> dict[str, dict[str, float]]:
                 for whose, outcomes in (("ours", ours), ("ns3", ns3))
             }
     return by_case
+
+
+def shipped(pairs: Mapping[str, list[Pair]]) -> dict[str, dict[str, float]]:
+    """Return the figures of ns-3 with its mistakes."""
+    totals = {}
+    for name, of_case in pairs.items():
+        outcomes = [pair.shipped for pair in of_case if pair.shipped]
+        if not outcomes:
+            continue
+        totals[name] = {what: _sum(outcomes, what) for what in ("timeouts", "marked", "dropped")}
+        if not np.isnan(times_us(outcomes)).all():
+            totals[name]["FCT mean"] = float(np.nanmean(times_us(outcomes)))
+    return totals

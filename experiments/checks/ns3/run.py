@@ -50,7 +50,11 @@ def measure(given: Given) -> Compared:
         (_seeds(given, cases.INCASTS), compare.incast_figures),
         (web, compare.web_figures),
     )
-    pairs = {case.name: compare.run_pairs(case, given.out) for of_kind, _ in kinds for case in of_kind}
+    pairs = {
+        case.name: compare.run_pairs(case, given.out, shipped=case not in web)
+        for of_kind, _ in kinds
+        for case in of_kind
+    }
     figures = [
         figure
         for of_kind, figures_of in kinds
@@ -78,6 +82,7 @@ def numbers(compared: Compared) -> dict[str, Any]:
     return {
         "figures": [figure.document() for figure in compared.figures],
         "speed": compare.speeds(compared.pairs),
+        "shipped": compare.shipped(compared.pairs),
     }
 
 
