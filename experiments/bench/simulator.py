@@ -5,7 +5,10 @@ A packet-hop is one packet on one link, acknowledgements included. Every figure 
 the memory of one run does not count for another.
 """
 
+import json
 import resource
+import subprocess
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -115,3 +118,21 @@ def simulator_results() -> Iterator[Result]:
         yield Result(f"simulator, cost at {of} 1", cost, "ns/packet-hop", *small)
         for threads, speed in enumerate(threaded, start=1):  # wall-clock time
             yield Result(f"simulator, {of} {threads}", speed.wall_s, "s", alone.wall_s, "without threads")
+    yield from _busy_results()
+
+
+def _busy_results() -> Iterator[Result]:
+    """Wall-clock time on two threads over that on one, beside processes that burn a core each."""
+    for busy in (1, 2):
+        others = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(busy)]
+        try:
+            one, two = (measure(on_threads(pias(), threads)).wall_s for threads in (1, 2))
+        finally:
+            for other in others:
+                other.kill()
+                other.wait()
+        yield Result(f"simulator, threads = 2 beside {busy} busy", two, "s", one, "threads = 1")
+
+
+if __name__ == "__main__":
+    print(json.dumps(vars(Speed(*run(json.loads(sys.argv[1]))))))
