@@ -223,8 +223,8 @@ doctor: runnable ## what this machine can do, measured
 bench: measurable ## cost of data plane, control loop, store and simulator, ratios side by side; ARGS="--only control" for one
 	$(PYTHON) -m experiments.bench $(ARGS)
 
-bench-page: setup ## weight, smoothness and memory of the dashboard on 200 and on 1,000 ports, in some minutes (Chromium)
-	$(PYTHON) -m tools.page_speed $(ARGS)
+bench-page: setup ## weight and memory of the dashboard on 200 and on 1,000 ports, in some minutes (Chromium)
+	$(PYTHON) -m tools.page_weight $(ARGS)
 
 screenshots: setup ## new pictures of the dashboard in docs/, from a simulated demonstration, in three minutes (Chromium)
 	$(PYTHON) -m tools.screenshots $(ARGS)

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 from sluice.policy.errors import SluiceError, guess
 from sluice.runtime import extras
 
-if TYPE_CHECKING:  # both need matplotlib, and `main` says so if it is missing
+if TYPE_CHECKING:  # it needs scipy, and `main` says so if that is missing
     from experiments.kit.experiment import Experiment
-    from experiments.kit.main import Catalogue
 
 EXPERIMENTS: Mapping[str, str] = {
     "threshold_convergence": "papers.adaptive_thresholds.convergence:ON_TCP",
@@ -40,7 +39,6 @@ EXPERIMENTS: Mapping[str, str] = {
     "datcp_fig12": "papers.datcp.single_link:FIG12",
     "datcp_fig13": "papers.datcp.services:FIG13",
     "datcp_fig14": "papers.datcp.services:FIG14",
-    "datcp_full": "papers.datcp.full",
     "pias_144": "papers.pias",
     "sluice_fct": "papers.sluice.fct",
     "sluice_bounds": "papers.sluice.bounds",
@@ -85,14 +83,13 @@ def load(name: str) -> Experiment[Any]:
     path, _, constant = EXPERIMENTS[name].partition(":")
     module = importlib.import_module(f"experiments.{path}")
     experiment: Experiment[Any] = getattr(module, constant or "EXPERIMENT")
-    return replace(experiment, about=experiment.about or module.__doc__)
+    place = "/".join(path.split(".")[:2])
+    return replace(experiment, name=name, place=place, about=experiment.about or module.__doc__)
 
 
-def load_all() -> Catalogue:
-    """Return all experiments, by their folder."""
-    from experiments.kit.main import catalogue
-
-    return catalogue(EXPERIMENTS, [load(name) for name in EXPERIMENTS])
+def load_all() -> list[Experiment[Any]]:
+    """Return all experiments. Those of a folder follow each other."""
+    return [load(name) for name in EXPERIMENTS]
 
 
 def main(argv: Sequence[str]) -> int:

@@ -60,7 +60,6 @@ def pages() -> Texts:
         "docs/reference/socket-options.md": operation_pages.socket_options_page,
         "docs/reference/tags-and-pipeline.md": policy_pages.tags_page,
         "docs/explanation/architecture.md": sections.architecture_page,
-        "docs/deploying/ten-thousand-switches.md": sections.scale_page,
         "experiments/README.md": sections.experiments_page,
         **operation_pages.examples(),
     }

@@ -9,12 +9,11 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from itertools import chain
 from pathlib import Path
 
 from rich.table import Table
 
-from experiments.bench import control, data_plane, ingest, records, simulator, transfers, units
+from experiments.bench import control, data_plane, ingest, simulator, transfers, units
 from experiments.bench.measuring import Result
 from sluice.commands.arguments import file
 from sluice.policy.errors import SluiceError
@@ -34,14 +33,13 @@ PARTS: Mapping[str, Callable[[], Iterator[Result]]] = {
     "hook": data_plane.hook_results,
     "policy": control.policy_results,
     "control": control.control_results,
-    "store": records.store_results,
-    "records": lambda: chain(records.record_results(), ingest.heartbeat_results()),
-    "durability": records.durability_results,
+    "heartbeats": ingest.heartbeat_results,
+    "durability": ingest.durability_results,
     "ingest": ingest.ingest_results,
     "simulator": simulator.simulator_results,
     "units": units.unit_results,
 }
-WITHOUT_ROOT = {"policy", "control", "store", "records", "durability", "ingest", "simulator", "units"}
+WITHOUT_ROOT = {"policy", "control", "heartbeats", "durability", "ingest", "simulator", "units"}
 
 
 def main(words: Sequence[str]) -> int:

@@ -22,7 +22,7 @@ from os_ken.ofproto import ofproto_v1_3_parser as parser
 from sqlalchemy import Engine
 
 from experiments.bench import switches
-from experiments.bench.measuring import Result, cpu_seconds, median_s, peak_kib
+from experiments.bench.measuring import Result, cpu_seconds, in_turn, median_s, peak_kib
 from sluice import topologies
 from sluice.controller.openflow import counters
 from sluice.controller.pipeline import ends_rules, map_rules
@@ -75,10 +75,11 @@ def measure_decoding(ports: int = 100) -> dict[str, tuple[float, float]]:
 
 def _decoding(body: bytes, count: Callable[[bytes], object]) -> tuple[float, float]:
     entries = len(list(_by_os_ken(body)))
-    ours, theirs = [], []
-    for _ in range(5):
-        ours.append(min(_seconds(lambda: count(body)) for _ in range(10)))
-        theirs.append(_seconds(lambda: list(_by_os_ken(body))))
+    ours, theirs = in_turn(
+        5,
+        lambda: min(_seconds(lambda: count(body)) for _ in range(10)),
+        lambda: _seconds(lambda: list(_by_os_ken(body))),
+    )
     return entries / float(np.median(ours)), entries / float(np.median(theirs))
 
 
@@ -111,8 +112,6 @@ class Loop:
     """99th percentile of the time between two polls of one switch."""
     cpu: float
     """Share of one core that the controller used."""
-    switches_cpu: float
-    """Share of one core that the switches used."""
     peak_kib: float
     """The most resident memory that the controller has used."""
     p50_ms: float
@@ -160,14 +159,11 @@ def measure_loop(scheme: str, leaves: int, seconds: float = MEASURED_S, store_ur
         tells.close()
         on_first_core = ["taskset", "--cpu-list", str(cores[0]), *service_argv("controller")]
         controller = spawn([*on_first_core, "--store", url, "--listen", f"127.0.0.1:{port}"], log_file=log)
-        pids = controller.pid, played.pid or 0
         try:
             told.recv()  # the measurement begins
-            before = [cpu_seconds(pid) for pid in pids]
+            before_s = cpu_seconds(controller.pid)
             told.recv()  # it has ended
-            cpu, switches_cpu = (
-                (cpu_seconds(pid) - began) / seconds for pid, began in zip(pids, before, strict=True)
-            )
+            cpu = (cpu_seconds(controller.pid) - before_s) / seconds
             _freeze(engine, policy)
             most_kib = peak_kib(controller.pid)
             stop(controller)
@@ -189,7 +185,6 @@ def measure_loop(scheme: str, leaves: int, seconds: float = MEASURED_S, store_ur
         kept=sum(map(len, polls)) / (len(polls) * seconds * 1000 / INTERVAL_MS),
         p99_gap_ms=float(np.quantile(gaps_s, 0.99)) * 1000,
         cpu=cpu,
-        switches_cpu=switches_cpu,
         peak_kib=most_kib,
         p50_ms=float(np.quantile(took_s, 0.5)) * 1000,
         p99_ms=float(np.quantile(took_s, 0.99)) * 1000,

@@ -10,7 +10,7 @@
   turns and without. The network is the demonstration's. Each host sends full and empty packets at random times to
   random hosts.
 
-The module runs itself again under `unshare --net` for what needs interfaces of its own.
+What needs interfaces of its own is measured in a process of its own, under `unshare --net`.
 """
 
 import contextlib
@@ -22,11 +22,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import astuple
 from pathlib import Path
+from typing import Any
 
-from experiments.bench.measuring import Result, in_own_network, median_ratio, wait_for
+from experiments.bench.measuring import Result, in_own_network, in_turn, median_ratio, wait_for
 from experiments.kit.live import sent_packets
 from sluice.dataplane import bench, sockopt
 from sluice.dataplane.link_queues import ROOT
@@ -45,8 +46,12 @@ from sluice.topologies.testbed import Testbed
 
 
 def packet_results() -> Iterator[Result]:
-    for program, ns_per_packet, empty_ns in in_own_network(__name__, "programs"):
+    for program, ns_per_packet, empty_ns in in_own_network(program_costs):
         yield Result(f"{program} program", ns_per_packet, "ns/packet", empty_ns, "an empty program")
+
+
+def program_costs() -> list[tuple[Any, ...]]:
+    return [astuple(cost) for cost in bench.measure()]
 
 
 # ── A host's own link ────────────────────────────────────────────────────────────────────────────────
@@ -64,31 +69,40 @@ _ONE_QUEUE = f"qdisc replace dev {_LINK} root handle 1: pfifo limit 1000\n"
 def link_results() -> Iterator[Result]:
     """A packet from the program's call to the device, by what is at the host's own link: medians of CPU time."""
     try:
-        kind, costs = in_own_network(__name__, "link")
+        kind, costs = in_own_network(link_costs)
     except CommandFailed as error:
         raise EnvironmentLacking(f"the cost of a host's own link: {error.output.strip()}") from error
-    plain, tagged, queued = (statistics.median(rounds) for rounds in zip(*costs, strict=True))
+    plain, tagged, queued = map(statistics.median, costs)
     what, one_queue = "a packet to the host's own link", "tagger and one queue"
     yield Result(f"{what}, tagger and {kind}", queued, "ns", tagged, one_queue)
     yield Result(f"{what}, {one_queue}", tagged, "ns", plain, "one queue")
 
 
-def _link_costs() -> tuple[str, list[tuple[float, float, float]]]:
-    """Return the kind of the queues, and in each round ns for a packet: one queue, with the tagger, with its queues."""
+def link_costs() -> tuple[str, list[list[float]]]:
+    """Return the kind of the queues, and the rounds' ns for a packet: one queue, with the tagger, with its queues."""
     _make_sink()
-    rounds, kind = [], ""
-    for _ in range(LINK_ROUNDS):
+    link, kinds = HostLink([_LINK], ROOT), []
+    queues = host_queue_map(Policy.from_document({"scheme": "sluice"}))
+
+    def plain() -> float:
         with _plain():
-            plain = _ns_per_packet()
+            return _ns_per_packet()
+
+    def tagged() -> float:
         with _plain(), _tagged(TagSettings()):
-            tagged = _ns_per_packet()
-        link = HostLink([_LINK], ROOT)
+            return _ns_per_packet()
+
+    def queued() -> float:
         link.begin()
-        kind, queues = link.name, host_queue_map(Policy.from_document({"scheme": "sluice"}))
-        with _tagged(TagSettings(priorities=link.priorities(queues))):
-            rounds.append((plain, tagged, _ns_per_packet()))
-        link.end()
-    return kind, rounds
+        kinds.append(link.name)
+        try:
+            with _tagged(TagSettings(priorities=link.priorities(queues))):
+                return _ns_per_packet()
+        finally:
+            link.end()
+
+    costs = in_turn(LINK_ROUNDS, plain, tagged, queued)
+    return kinds[0], costs
 
 
 def _make_sink() -> None:
@@ -148,30 +162,31 @@ def connection_results() -> Iterator[Result]:
     Rates are per second of CPU time, because others may use the machine. A record's cost is that of user space, from
     the ring buffer to the spool.
     """
-    watched, unwatched, us_per_record = in_own_network(__name__, "connections")
+    watched, unwatched, us_per_record = in_own_network(connection_rates)
     name, rate, without = "short connections + flow watch", *map(statistics.median, (watched, unwatched))
     yield Result(name, rate, "connections/CPU s", without, "without", median_ratio(watched, unwatched))
     yield Result("flow watch, a record made and spooled", statistics.median(us_per_record), "us")
 
 
-def _connection_rates() -> tuple[list[float], list[float], list[float]]:
+def connection_rates() -> tuple[list[float], list[float], list[float]]:
     """Return the rates with the watch, those without, and the costs of a record."""
     run(["ip", "link", "set", "lo", "up"])
     # Otherwise the ports of closed connections stay taken for a minute, and there are too few of them.
     run(["sysctl", "-qw", "net.ipv4.tcp_max_tw_buckets=0"])
-    _connections_per_cpu_s(CONNECTIONS)  # warm-up
-    rates: dict[bool, list[float]] = {True: [], False: []}
+    _connections_per_cpu_s()  # warm-up
     costs_us = []
-    for number in range(PAIRS):
-        for with_watch in (number % 2 == 0, number % 2 == 1):
-            with Watch() if with_watch else nullcontext() as watch:
-                rates[with_watch].append(_connections_per_cpu_s(CONNECTIONS))
-                if watch is not None:
-                    costs_us.append(_us_per_record(watch))
-    return rates[True], rates[False], costs_us
+
+    def with_watch() -> float:
+        with Watch() as watch:
+            rate = _connections_per_cpu_s()
+            costs_us.append(_us_per_record(watch))
+            return rate
+
+    watched, unwatched = in_turn(PAIRS, with_watch, _connections_per_cpu_s)
+    return watched, unwatched, costs_us
 
 
-def _connections_per_cpu_s(count: int) -> float:
+def _connections_per_cpu_s(count: int = CONNECTIONS) -> float:
     """Return connections per second of CPU time. Over the loopback device, the calling process
     does all the kernel's work."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -223,12 +238,16 @@ def hook_results() -> Iterator[Result]:
     if sockopt.answers():
         return
     for name, call in CALLS_MEASURED.items():
-        without, hooked = [], []
-        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as sock:
-            for _ in range(CALL_ROUNDS):
-                without.append(_ns_a_call(call, sock))
-                with contextlib.closing(sockopt.Attachment()):
-                    hooked.append(_ns_a_call(call, sock))
+
+        def plain(call: Call = call) -> float:
+            with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as sock:
+                return _ns_a_call(call, sock)
+
+        def with_hook(plain: Callable[[], float] = plain) -> float:
+            with contextlib.closing(sockopt.Attachment()):
+                return plain()
+
+        without, hooked = in_turn(CALL_ROUNDS, plain, with_hook)
         yield Result(f"{name} + hook", min(hooked), "ns", min(without), "without")
 
 
@@ -284,8 +303,8 @@ def _at_rate(bed: Testbed, rate: int, seed: int) -> tuple[float, float]:
     senders = []
     for number, host in enumerate(hosts):
         others = [other.ipv4 for other in hosts if other is not host]
-        order = [str(2 * FORWARDING_S), str(rate), f"{seed}.{number}", *others]
-        senders.append(bed.spawn(host.name, [sys.executable, "-m", __name__, "send", *order]))
+        order = json.dumps((2 * FORWARDING_S, rate, f"{seed}.{number}", others))
+        senders.append(bed.spawn(host.name, [sys.executable, "-m", __name__, order]))
     wait_until(lambda: _switch_used(bed)[0] > idle_hops + _LEAST_PACKETS, "the hosts send", timeout_s=60)
     began, (hops_before, cpu_before_s) = time.monotonic(), _switch_used(bed)
     time.sleep(FORWARDING_S)
@@ -304,7 +323,7 @@ def _switch_used(bed: Testbed) -> tuple[int, float]:
     return sum(sent_packets(counters, port.interface) for port in bed.topology.ports), cpu_ns / 1e9
 
 
-def _send(seconds: float, rate: float, seed: str, addresses: list[str]) -> None:
+def send(seconds: float, rate: float, seed: str, addresses: list[str]) -> None:
     chance, sockets = random.Random(seed), []
     for address in addresses:
         sender = socket.socket(type=socket.SOCK_DGRAM)
@@ -322,12 +341,4 @@ def _send(seconds: float, rate: float, seed: str, addresses: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    match sys.argv[1:]:
-        case ["link"]:
-            print(json.dumps(_link_costs()))
-        case ["programs"]:
-            print(json.dumps([astuple(cost) for cost in bench.measure()]))
-        case ["connections"]:
-            print(json.dumps(_connection_rates()))
-        case ["send", seconds, rate, seed, *addresses]:
-            _send(float(seconds), float(rate), seed, addresses)
+    send(*json.loads(sys.argv[1]))

@@ -20,35 +20,67 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from experiments.bench import measuring
 from experiments.bench.control import measure_loop
-from experiments.bench.measuring import (
-    Result,
-    cpu_seconds,
-    memory_bytes,
-    percentiles,
-    wait_for,
-    web_answers,
-    with_children,
-)
-from experiments.bench.records import DEFAULTS, SERVERS, STORES, measure_device, store_url
+from experiments.bench.measuring import Result, percentiles, wait_for
 from experiments.kit.heartbeats import flow_records, idle_heartbeat
 from experiments.kit.workers import worker_processes
+from sluice.hostagent.reporter import DELIVERY_S
+from sluice.hostagent.spool import Spool
 from sluice.policy.errors import SluiceError
 from sluice.policy.wire.agents import heartbeat_document
+from sluice.policy.wire.records import FlowRecord
 from sluice.runs.services import service_argv
 from sluice.runtime.http_client import HttpClient, UnixConnection
+from sluice.runtime.postgres import PostgresServer
 from sluice.runtime.process import spawn, stop
 from sluice.runtime.wait import wait_until
 from sluice.store.engine import open_store
-from sluice.store.flows import count_flows
+from sluice.store.flows import add_flows, count_flows
+
+STORES = ("sqlite", "postgresql")
+LOG_SEGMENTS = 25
+"""Files of 16 MB that the server's write-ahead log has before a measurement. A minute of flow records fills fewer."""
+DEFAULTS: Mapping[str, str] = {}
+SERVERS = {
+    "defaults": DEFAULTS,
+    "recommended": {
+        "min_wal_size": "1GB",
+        "max_wal_size": "4GB",
+        "wal_buffers": "64MB",
+        "checkpoint_timeout": "15min",
+    },
+}
+"""Settings of PostgreSQL. docs/how-to/keep-a-store.md recommends the second ones."""
+
+
+@contextmanager
+def store_url(store: str, folder: Path, server: Mapping[str, str] = DEFAULTS) -> Iterator[str]:
+    """Yield the URL of an empty store of one of STORES. `server`: the settings of PostgreSQL."""
+    if store == "sqlite":
+        yield f"sqlite:///{folder}/store.db"
+        return
+    with PostgresServer.start(settings=server) as running:
+        # The server makes files of its write-ahead log, which it then reuses, as after some minutes of work. It fills
+        # a new file with zeros first, and commits wait for that.
+        running.sql(
+            "SELECT pg_logical_emit_message(false, 'bench', ''), pg_switch_wal() "
+            f"FROM generate_series(1, {LOG_SEGMENTS})"
+        )
+        running.sql("CHECKPOINT")
+        os.sync()  # the new cluster was not written to the device yet
+        yield running.new_database()
+
 
 AGENTS = 20
 DELIVERIES_PER_S = 2
@@ -58,6 +90,7 @@ RATE_PER_S = 10_000
 SECONDS = 60.0
 DASHBOARDS = 20
 READY_S = 60.0
+TOKEN = "bench"
 LOOP_SCHEME = "mlfq-adaptive"
 LOOP_LEAVES = 3
 
@@ -82,7 +115,7 @@ def measure_ingestion(
         store_url(store, Path(name), server) as url,
     ):
         folder = Path(name)
-        with web_process(folder, url, workers) as web:
+        with web_process(folder, url, "--workers", str(workers)) as web:
             watching = helpers.submit(_watch, folder, seconds + 2)
             wait_until((folder / "watch.ready").exists, "the dashboards watch", timeout_s=READY_S)
             helpers.submit(os.getpid).result(READY_S)  # so that the other helper has started, too
@@ -93,7 +126,7 @@ def measure_ingestion(
             delivered = helpers.submit(_deliver, folder, seconds, rate_per_s).result(seconds + READY_S)
             cpu = (cpu_s(web) - before) / (time.monotonic() - began)
             snapshots_per_s = watching.result(seconds + READY_S)
-            memory = memory_bytes(with_children(web.pid))
+            memory = measuring.memory_bytes(measuring.with_children(web.pid))
             paced = loop.result() if loop else None
         engine = open_store(url)
         kept = count_flows(engine)
@@ -119,22 +152,24 @@ def measure_ingestion(
 
 
 @contextmanager
-def web_process(folder: Path, url: str, workers: int) -> Iterator[subprocess.Popen[bytes]]:
-    """Yield a web process on a store. Its socket is `web.sock` in the folder."""
-    (folder / "token").write_text("bench")
+def web_process(folder: Path, url: str, *options: str) -> Iterator[subprocess.Popen[bytes]]:
+    """Yield a web process on a store. Its socket is `web.sock` in the folder, and its token TOKEN."""
+    (folder / "token").write_text(TOKEN)
     argv = [*service_argv("web"), "--store", url, "--unix", str(folder / "web.sock")]
-    argv += ["--token-file", str(folder / "token"), "--workers", str(workers)]
+    argv += ["--token-file", str(folder / "token"), *options]
     log, address = folder / "web.log", f"unix:{folder / 'web.sock'}"
     process = spawn(argv, log_file=log)
     try:
-        wait_until(lambda: web_answers(address, process, log), "the web process answers", timeout_s=READY_S)
+        wait_until(
+            lambda: measuring.web_answers(address, process, log), "the web process answers", timeout_s=READY_S
+        )
         yield process
     finally:
         stop(process)
 
 
 def cpu_s(process: subprocess.Popen[bytes]) -> float:
-    return sum(map(cpu_seconds, with_children(process.pid)))
+    return sum(map(measuring.cpu_seconds, measuring.with_children(process.pid)))
 
 
 # ── The dashboards' process ────────────────────────────────────────────────────────────────────────────────────────
@@ -216,7 +251,7 @@ def heartbeat_results() -> Iterator[Result]:
         with (
             tempfile.TemporaryDirectory(prefix="sluice-bench-") as name,
             store_url("postgresql", Path(name)) as url,
-            web_process(Path(name), url, workers),
+            web_process(Path(name), url, "--workers", str(workers)),
             worker_processes(1) as helpers,
         ):
             per_s, took_ms = helpers.submit(_beat, Path(name)).result(10 * BEATS_S + READY_S)
@@ -248,6 +283,86 @@ def _beat(folder: Path) -> tuple[float, list[float]]:
     with ThreadPoolExecutor(CONNECTIONS) as senders:
         took_ms = [ms for of_sender in senders.map(send, range(CONNECTIONS)) for ms in of_sender]
     return len(took_ms) / (time.monotonic() - began), took_ms
+
+
+# ── The cost of fsync ────────────────────────────────────────────────────────────────────────────────
+
+
+_RECORD = FlowRecord(
+    "b/0", "h1", "h2", 10_000, "small", 1.0, 2e3, 1e3, None, None, 0, "cubic", "tcp", "finished"
+)
+DELIVERY = 200
+DELIVERIES = 200
+RECORDS_PER_S = 500
+SPOOL_S = 6.0
+DEVICE_S = 10.0
+WRITE_BYTES, WRITES_PER_S = 200_000, 40
+
+
+def durability_results() -> Iterator[Result]:
+    """Deliveries into SQLite and records into a spool, written to the device or not, on the disk of temporary files."""
+    for name, took in (
+        (f"a delivery of {DELIVERY} records into SQLite", _store_times),
+        ("a record into a spool, synced twice a second", _spool_times),
+    ):
+        synced, unsynced = (percentiles(took(fsync), 50, 99) for fsync in (True, False))
+        for what, with_fsync_s, without_s in zip(("median", "p99"), synced, unsynced, strict=True):
+            yield Result(f"{name}, {what}", 1e6 * with_fsync_s, "us", 1e6 * without_s, "without fsync")
+
+
+def measure_device() -> dict[str, float]:
+    """Return how many ms a write of WRITE_BYTES takes, as PostgreSQL's log writes for a delivery: into a file that has
+    its length already, WRITES_PER_S a second."""
+    took_ms: list[float] = []
+    writes = round(DEVICE_S * WRITES_PER_S)
+    with tempfile.TemporaryFile(prefix="sluice-bench-") as file:
+        file.write(bytes(WRITE_BYTES * writes))
+        os.fsync(file.fileno())
+        began = time.monotonic()
+        for number in range(writes):
+            wait_for(began + number / WRITES_PER_S)
+            at = time.perf_counter()
+            os.pwrite(file.fileno(), os.urandom(WRITE_BYTES), number * WRITE_BYTES)
+            os.fdatasync(file.fileno())
+            took_ms.append((time.perf_counter() - at) * 1000)
+    return dict(zip(("p50", "p99", "longest"), percentiles(took_ms, 50, 99, 100), strict=True))
+
+
+def _store_times(fsync: bool) -> list[float]:
+    """Return the seconds of each delivery of DELIVERY records into an SQLite store."""
+    took_s = []
+    with tempfile.TemporaryDirectory(prefix="sluice-bench-") as folder:
+        engine = open_store(f"sqlite:///{folder}/store.db", fsync=fsync)
+        for number in range(DELIVERIES):
+            delivery = [replace(_RECORD, id=f"b/{number}/{i}") for i in range(DELIVERY)]
+            took_s.append(measuring.seconds_of(partial(add_flows, engine, delivery)))
+        engine.dispose()
+    return took_s
+
+
+def _spool_times(fsync: bool) -> list[float]:
+    """Return what the traffic's thread pays for a record, while another thread syncs the spool as the reporter does."""
+    with tempfile.TemporaryDirectory(prefix="sluice-bench-") as folder:
+        spool = Spool(Path(folder), fsync=fsync)
+        ended = threading.Event()
+
+        def sync() -> None:
+            while not ended.wait(DELIVERY_S):
+                spool.sync()
+
+        syncing = threading.Thread(target=sync)
+        syncing.start()
+        took_s, began = [], time.monotonic()
+        for number in range(round(SPOOL_S * RECORDS_PER_S)):
+            took_s.append(measuring.seconds_of(partial(spool.append, replace(_RECORD, id=f"b/{number}"))))
+            wait_for(began + number / RECORDS_PER_S)
+        ended.set()
+        syncing.join()
+        spool.close()
+    return took_s
+
+
+# ── The command ──────────────────────────────────────────────────────────────────────────────────────
 
 
 def main(argv: list[str]) -> int:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -104,10 +105,32 @@ def web_answers(url: str, process: subprocess.Popen[bytes], log_file: Path) -> b
     return False
 
 
-def in_own_network(module: str, *words: str, timeout_s: float = 300) -> Any:
-    """Run a module with these words in a network namespace of its own, so that no interfaces remain.
+def in_turn(rounds: int, *ways: Callable[[], float]) -> list[list[float]]:
+    """Return for each way what it measures in each round. Every second round begins with the last way, so that the
+    machine's other work meets all of them alike."""
+    measured: list[list[float]] = [[] for _ in ways]
+    for number in range(rounds):
+        for way, values in list(zip(ways, measured, strict=True))[:: -1 if number % 2 else 1]:
+            values.append(way())
+    return measured
 
-    Returns the JSON that it prints. Raises CommandFailed.
+
+def in_own_process(
+    work: Callable[..., object], *arguments: object, prefix: Sequence[str] = (), timeout_s: float = 3600
+) -> Any:
+    """Return what a function of a module returns in a process of its own. Arguments and result can be JSON.
+
+    `prefix`: words before its command line. Raises CommandFailed.
     """
-    argv = ["unshare", "--net", "--fork", "--kill-child", sys.executable, "-m", module, *words]
-    return json.loads(run(argv, timeout_s=timeout_s))
+    argv = [sys.executable, "-m", __name__, work.__module__, work.__name__, json.dumps(arguments)]
+    return json.loads(run([*prefix, *argv], timeout_s=timeout_s))
+
+
+def in_own_network(work: Callable[[], object], timeout_s: float = 300) -> Any:
+    """Return the same of a process in a network namespace of its own, so that no interfaces remain."""
+    return in_own_process(work, prefix=("unshare", "--net", "--fork", "--kill-child"), timeout_s=timeout_s)
+
+
+if __name__ == "__main__":
+    function = getattr(import_module(sys.argv[1]), sys.argv[2])
+    print(json.dumps(function(*json.loads(sys.argv[3]))))

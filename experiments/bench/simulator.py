@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from experiments.bench.measuring import Result
+from experiments.bench.measuring import Result, in_own_process
 from sluice.runs.files import SCENARIOS, read_document, scenario_with
 from sluice.topologies import build_topology
 
@@ -33,7 +33,6 @@ class Speed:
     """The figures of one run."""
 
     packet_hops: int
-    events: int
     seconds: float
     """CPU time."""
     wall_s: float
@@ -63,12 +62,11 @@ def on_threads(changes: Mapping[str, Any], threads: int) -> dict[str, Any]:
 
 def measure(changes: Mapping[str, Any]) -> Speed:
     """Run PIAS's scenario with these changes, in a process of its own."""
-    argv = [sys.executable, "-m", __name__, json.dumps(changes)]
-    result = subprocess.run(argv, capture_output=True, text=True, check=True)
-    return Speed(**json.loads(result.stdout))
+    return Speed(*in_own_process(run, changes))
 
 
-def _run(changes: Mapping[str, Any]) -> Speed:
+def run(changes: Mapping[str, Any]) -> tuple[float, ...]:
+    """Return the figures of a run in this process."""
     from sluice.simulator.run import Simulation
     from sluice.simulator.taps import Taps
 
@@ -81,7 +79,7 @@ def _run(changes: Mapping[str, Any]) -> Speed:
     seconds, wall_s = time.process_time() - began, time.perf_counter() - wall_began
     peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     totals = simulation.totals()
-    return Speed(int(totals["packet_hops"]), int(totals["events"]), seconds, wall_s, peak_mib)
+    return int(totals["packet_hops"]), seconds, wall_s, peak_mib
 
 
 # ── The lines of the table ───────────────────────────────────────────────────────────────────────────
@@ -110,18 +108,16 @@ def simulator_results() -> Iterator[Result]:
     for hosts, speed in larger:
         cost, baseline = 1e9 / speed.hops_per_s, 1e9 / first.hops_per_s
         yield Result(f"simulator, cost at {hosts:,} hosts", cost, "ns/packet-hop", baseline, f"{least} hosts")
-    threaded = [(leaves, hosts) for leaves, hosts in FABRICS if leaves * hosts in THREADS_AT_HOSTS]
-    for leaves, hosts in threaded:  # a network in parts, all on one thread
-        cost = 1e9 / measure(on_threads(scaled(leaves, hosts), 1)).hops_per_s
-        name = f"simulator, cost at {leaves * hosts:,} hosts, threads = 1"
-        plain = f"{least} hosts, without threads"
-        yield Result(name, cost, "ns/packet-hop", 1e9 / first.hops_per_s, plain)
-    for leaves, hosts in threaded:  # wall-clock time, beside the same run without `threads`
-        plain_s = measure(scaled(leaves, hosts)).wall_s
-        for threads in (1, 2):
-            wall_s = measure(on_threads(scaled(leaves, hosts), threads)).wall_s
-            of = f"simulator, {leaves * hosts:,} hosts, threads = {threads}"
-            yield Result(of, wall_s, "s", plain_s, "without threads")
+    for leaves, hosts in FABRICS:
+        if leaves * hosts not in THREADS_AT_HOSTS:
+            continue
+        plain = scaled(leaves, hosts)
+        alone, *threaded = (measure(way) for way in (plain, on_threads(plain, 1), on_threads(plain, 2)))
+        of, cost = f"{leaves * hosts:,} hosts, threads =", 1e9 / threaded[0].hops_per_s
+        small = 1e9 / first.hops_per_s, f"{least} hosts, without threads"
+        yield Result(f"simulator, cost at {of} 1", cost, "ns/packet-hop", *small)
+        for threads, speed in enumerate(threaded, start=1):  # wall-clock time
+            yield Result(f"simulator, {of} {threads}", speed.wall_s, "s", alone.wall_s, "without threads")
     yield from _busy_results()
 
 
@@ -139,4 +135,4 @@ def _busy_results() -> Iterator[Result]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(vars(_run(json.loads(sys.argv[1])))))
+    print(json.dumps(vars(Speed(*run(json.loads(sys.argv[1]))))))

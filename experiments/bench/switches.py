@@ -196,7 +196,7 @@ def draws(turn: int) -> _Counts:
 
 _COUNTED = (Table.ENDS, Table.MAP, Table.INGRESS)
 """Tables whose counters grow. Hosts send as much as they receive, and their tags are correct."""
-_BUNDLE_CONTROL, _BUNDLE_ADD = 2300, 2301
+_BUNDLE_ADD = 2301
 _REPLY_OF = {0: 1, 2: 3, 4: 5, 6: 7}
 _COMMIT = 4
 

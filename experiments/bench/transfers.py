@@ -2,7 +2,7 @@
 """One flow at full speed over a virtual cable between two namespaces, no switch, no shaper.
 
 Throughput with and without Sluice's parts, their share of the CPU time, and how many segments a receiver acknowledges
-with one ACK. The module runs itself again under `unshare --net` and measures there.
+with one ACK. Each measurement has a process of its own, under `unshare --net`.
 
 The difference in throughput with and without a part is smaller than the difference between two runs. The shares come
 from the kernel's own clock for BPF programs, and are steady on a busy machine, too. A control's share is an upper bound
@@ -13,7 +13,6 @@ of the loss, because cubic costs something as well. For acknowledgements, both e
 import json
 import resource
 import statistics
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -59,7 +58,7 @@ def throughput_results() -> Iterator[Result]:
     Each variant follows the baseline. The baseline is a variant, too: its ratio to itself shows the noise. The rate
     that iperf reports falls if others use the machine. The rate for each second of CPU time of both ends does not.
     """
-    rounds = in_own_network(__name__, "throughput", timeout_s=120 + 200 * THROUGHPUT_ROUNDS)
+    rounds = in_own_network(throughputs, timeout_s=120 + 200 * THROUGHPUT_ROUNDS)
     for figure, (title, unit) in enumerate((("throughput", "Gb/s"), ("throughput per CPU", "Gb/CPU s"))):
         for label, pairs in rounds.items():
             cubic, own = ([side[figure] / 1e9 for side in sides] for sides in zip(*pairs, strict=True))
@@ -67,7 +66,7 @@ def throughput_results() -> Iterator[Result]:
             yield Result(f"{title} {label}", *medians, "cubic", median_ratio(own, cubic))
 
 
-def _throughputs() -> dict[str, list[tuple[Figures, Figures]]]:
+def throughputs() -> dict[str, list[tuple[Figures, Figures]]]:
     """Return by variant: in each round the figures of the baseline, and the variant's. Rounds start with different
     variants."""
     turns = [Throughput("cubic", tagged, watched) for watched in (False, True) for tagged in (False, True)]
@@ -146,11 +145,11 @@ LINKS = {"segmentation offload": [], "a packet at a time": ["gso_max_segs", "1"]
 
 def tagger_results() -> Iterator[Result]:
     """The tagger's share of the CPU time that both ends of a flow use, by kind of link: the median of the rounds."""
-    for link, shares in in_own_network(__name__, "tagger").items():
+    for link, shares in in_own_network(tagger_shares).items():
         yield Result(f"tagger, share of a flow's CPU time, {link}", 100 * statistics.median(shares), "%")
 
 
-def _tagger_shares() -> dict[str, list[float]]:
+def tagger_shares() -> dict[str, list[float]]:
     with kernel_statistics(), far_end() as enter, Tagger() as tagger:
         tagger.attach("near0")
         return {
@@ -165,14 +164,14 @@ def control_share_results() -> Iterator[Result]:
     Raises EnvironmentLacking if another process has registered a control, because its use could not be told apart.
     """
     try:
-        measured = in_own_network(__name__, "controls", timeout_s=600)
+        measured = in_own_network(control_shares, timeout_s=600)
     except CommandFailed as error:
         raise EnvironmentLacking(f"the cost of congestion controls: {error.output.strip()}") from error
     for what, shares in measured.items():
         yield Result(f"{what}, share of a flow's CPU time", 100 * statistics.median(shares), "%")
 
 
-def _control_shares() -> dict[str, list[float]]:
+def control_shares() -> dict[str, list[float]]:
     with kernel_statistics(), far_end() as enter:
         return {f"{control}, {link}": _shares_of(control, enter) for link in _links() for control in ours()}
 
@@ -258,11 +257,11 @@ CASES = (
 
 
 def ack_results() -> Iterator[Result]:
-    for case, segments in in_own_network(__name__, "acks").items():
+    for case, segments in in_own_network(segments_by_case).items():
         yield Result(f"segments for each ACK, {case}", segments, "segments")
 
 
-def _segments_by_case() -> dict[str, float]:
+def segments_by_case() -> dict[str, float]:
     segments_per_ack = {}
     for case in CASES:
         with far_end() as enter:
@@ -296,13 +295,3 @@ def _segments(enter: list[str]) -> int:
     text = run([*enter, "cat", "/proc/net/snmp"]) if enter else Path("/proc/net/snmp").read_text()
     names, values = (line.split() for line in text.splitlines() if line.startswith("Tcp:"))
     return int(values[names.index("OutSegs")])
-
-
-if __name__ == "__main__":
-    measurements: dict[str, Callable[[], object]] = {
-        "throughput": _throughputs,
-        "tagger": _tagger_shares,
-        "controls": _control_shares,
-        "acks": _segments_by_case,
-    }
-    print(json.dumps(measurements[sys.argv[1]]()))

@@ -55,7 +55,7 @@ def _of_the_web_process() -> tuple[float, float]:
     """Return the CPU time in us of a web process on SQLite for each heartbeat and each flow record."""
     with (
         tempfile.TemporaryDirectory(prefix="sluice-bench-") as name,
-        web_process(Path(name), f"sqlite:///{name}/store.db", 1) as process,
+        web_process(Path(name), f"sqlite:///{name}/store.db") as process,
     ):
         web = HttpClient(f"unix:{Path(name) / 'web.sock'}", TIMEOUT_S)
         beat = json.dumps(heartbeat_document(idle_heartbeat())).encode()

@@ -17,12 +17,20 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
 from experiments.kit.draw import NARROW, Line, distribution, grid
-from experiments.kit.experiment import Claim, Experiment, Given, Script, markdown_table, option, spread
+from experiments.kit.experiment import (
+    Claim,
+    Experiment,
+    Given,
+    Script,
+    markdown_table,
+    option,
+    some_of,
+    spread,
+)
 from experiments.kit.flows import Column, read_flow_columns
 from experiments.kit.runners import ATTEMPTS, ONE_ATTEMPT, NamedPoint, as_emulated, named, run_each
 from experiments.kit.runs import Run, read_run
-from experiments.papers.adaptive_thresholds import mismatch_fct
-from experiments.papers.adaptive_thresholds.common import BOTTLENECK_PORT, settles
+from experiments.papers.adaptive_thresholds import common, mismatch_fct
 from experiments.papers.adaptive_thresholds.mismatch_fct import VARIANTS
 from sluice.commands.arguments import folder
 from sluice.policy.fabrics import SIMULATOR, TESTBED
@@ -41,46 +49,29 @@ link and on how flows share it."""
 EXPLANATION = "docs/measurements/agreement.md explains what differs"
 
 
-@dataclass(frozen=True)
-class Side:
-    """The flows of one run, by number."""
-
-    size_class: Column
-    fct_ms: Column
-    slowdown: Column
-    retransmissions: int
-    valid: bool
-
-    def of(self, size_class: str) -> Column:
-        """Return the FCT of that class's flows, in milliseconds."""
-        values: Column = self.fct_ms[self.size_class == size_class]
-        return values
-
-    def figure(self, size_class: str, name: str) -> float:
-        """Return a figure in milliseconds; the mean slowdown has no unit."""
-        if name == "slowdown":
-            return float(np.nanmean(self.slowdown[self.size_class == size_class]))
-        values = self.of(size_class)
-        return float(np.nanmean(values) if name == "mean" else np.nanpercentile(values, float(name[1:])))
-
-    def figures(self) -> dict[str, dict[str, float]]:
-        return {of: {name: round(self.figure(of, name), 3) for name in FIGURES} for of in CLASSES}
-
-    def document(self) -> dict[str, Any]:
-        return {**self.figures(), "retransmissions": self.retransmissions, "valid": self.valid}
+def figure(run: Run, size_class: str, name: str) -> float:
+    """Return a figure of a class in milliseconds; the mean slowdown has no unit."""
+    if name == "slowdown":
+        return float(run.row[f"slowdown_{size_class}_mean"])
+    return float(run.row[f"fct_us_{size_class}_{name}"]) / 1000
 
 
-def side_of(run: Run) -> Side:
+def figures(run: Run) -> dict[str, dict[str, float]]:
+    return {of: {name: round(figure(run, of, name), 3) for name in FIGURES} for of in CLASSES}
+
+
+def fct_ms(run: Run, size_class: str) -> Column:
+    """Return the FCT of that class's flows, by number."""
     flows = run.flows().by_number
-    retransmissions = int(np.nansum(flows.retransmissions))
-    return Side(flows.size_class, flows.fct_us / 1000, flows.slowdown, retransmissions, run.valid)
+    values: Column = flows.fct_us[flows.size_class == size_class] / 1000
+    return values
 
 
 class Pair(NamedTuple):
     """The runs of a variant with one seed on both fabrics."""
 
-    testbed: Side
-    simulator: Side
+    testbed: Run
+    simulator: Run
 
 
 Pairs = Mapping[str, Sequence[Pair]]
@@ -92,7 +83,7 @@ Settled = tuple[float | None, float | None]
 
 def settled_s(run: Run) -> float | None:
     """Return the time in seconds after which the threshold at the receiver's port stays at 10 KB."""
-    time_s = settles(run.thresholds(BOTTLENECK_PORT))
+    time_s = common.settles(run.thresholds(common.BOTTLENECK_PORT))
     return None if time_s is None else round(max(time_s, 0.0), 2)
 
 
@@ -111,7 +102,7 @@ def claims_of(runs: Pairs) -> list[Claim]:
         valid = all(pair.testbed.valid for pair in pairs)
         for (size_class, name), tolerance in TOLERANCE.items():
             by_seed = [
-                ours.figure(size_class, name) / theirs.figure(size_class, name) for theirs, ours in pairs
+                figure(ours, size_class, name) / figure(theirs, size_class, name) for theirs, ours in pairs
             ]
             theirs, ours = (_median(side, size_class, name) for side in zip(*pairs, strict=True))
             agrees = valid and abs(float(np.median(by_seed)) - 1) <= tolerance
@@ -135,9 +126,9 @@ def _order(runs: Pairs) -> Iterator[Claim]:
         yield Claim(what, f"{len(apart)} pairs", f"{same}", same == len(apart))
 
 
-def _median(sides: Sequence[Side], size_class: str, name: str) -> float:
+def _median(runs: Sequence[Run], size_class: str, name: str) -> float:
     """Return the median over the seeds."""
-    return float(np.median([side.figure(size_class, name) for side in sides]))
+    return float(np.median([figure(run, size_class, name) for run in runs]))
 
 
 def table_of(runs: Pairs) -> str:
@@ -146,14 +137,17 @@ def table_of(runs: Pairs) -> str:
     for variant, pairs in runs.items():
         by_side = list(zip(*pairs, strict=True))
         retransmissions = " / ".join(
-            f"{np.median([side.retransmissions for side in sides]):g}" for sides in by_side
+            f"{np.median([run.row['retransmissions'] for run in side]):g}" for side in by_side
         )
         for size_class, title in CLASSES.items():
             cells = (
                 " / ".join(f"{_median(sides, size_class, name):.3g}" for sides in by_side) for name in FIGURES
             )
             by_flow = np.median(
-                [np.nanmedian(ours.of(size_class) / theirs.of(size_class)) for theirs, ours in pairs]
+                [
+                    np.nanmedian(fct_ms(ours, size_class) / fct_ms(theirs, size_class))
+                    for theirs, ours in pairs
+                ]
             )
             rows.append((variant, title, *cells, f"{by_flow:.2f}", retransmissions))
     figures = ("mean ms", "p50 ms", "p99 ms", "slowdown")
@@ -257,7 +251,7 @@ def measure(given: Given) -> Agreement:
     for point in [point for point in points if point.scheme in given["variants"]]:
         ours = on_simulator(point, given.out / "simulator", delay_us)
         theirs = on_testbed(point, given["testbed"], ours, given["attempts"])
-        pairs.setdefault(point.scheme, []).append(Pair(side_of(theirs), side_of(ours)))
+        pairs.setdefault(point.scheme, []).append(Pair(theirs, ours))
         if VARIANTS[point.scheme]["name"] == "mlfq-adaptive":
             settling.setdefault(point.scheme, []).append((settled_s(theirs), settled_s(ours)))
     changed = _changed(given, document, delay_us) if CHANGED_VARIANT in pairs else {}
@@ -266,13 +260,13 @@ def measure(given: Given) -> Agreement:
 
 def _changed(given: Given, document: Mapping[str, Any], delay_us: float) -> dict[str, Any]:
     """Return the simulator's figures with one thing changed, for the first seed."""
-    figures = {}
+    by_change = {}
     for what, tables in CHANGES.items():
         folder = f"{CHANGED_VARIANT}-{what.replace(' ', '-').replace(chr(39), '')}"
         changed = {**tables, "scheme": VARIANTS[CHANGED_VARIANT], "workload": {"flows": given.flows}}
         point = named(document, CHANGED_VARIANT, given.seeds[0], folder, **changed)
-        figures[what] = side_of(on_simulator(point, given.out / "changed", delay_us)).figures()
-    return figures
+        by_change[what] = figures(on_simulator(point, given.out / "changed", delay_us))
+    return by_change
 
 
 def claims(measured: Agreement) -> list[Claim]:
@@ -283,11 +277,17 @@ def claims(measured: Agreement) -> list[Claim]:
 
 
 def numbers(measured: Agreement) -> dict[str, Any]:
-    figures = {
-        variant: [{name: side.document() for name, side in pair._asdict().items()} for pair in pairs]
+    by_variant = {
+        variant: [
+            {
+                side: {**figures(run), "retransmissions": run.row["retransmissions"], "valid": run.valid}
+                for side, run in pair._asdict().items()
+            }
+            for pair in pairs
+        ]
         for variant, pairs in measured.pairs.items()
     }
-    return {"link_delay_us": measured.delay_us, "figures": figures, "simulator changed": measured.changed}
+    return {"link_delay_us": measured.delay_us, "figures": by_variant, "simulator changed": measured.changed}
 
 
 def draw(measured: Agreement) -> Figure:
@@ -297,7 +297,7 @@ def draw(measured: Agreement) -> Figure:
         for axes, (variant, pairs) in zip(row, measured.pairs.items(), strict=True):
             colour = SCHEMES[VARIANTS[variant]["name"]].colour
             for side, line in (("testbed", DARK), ("simulator", colour)):
-                values = np.concatenate([getattr(pair, side).of(size_class) for pair in pairs])
+                values = np.concatenate([fct_ms(getattr(pair, side), size_class) for pair in pairs])
                 distribution(axes, values, Line(side, line, width=NARROW))
             axes.xaxis.set_minor_formatter(NullFormatter())
             axes.set_title(f"{variant}\n{title}" if row is rows[0] else title, fontsize="small")
@@ -315,7 +315,6 @@ QUICK = {
     "variants": ["adaptive-from-1000KB", "pias-10KB", "dctcp"],
 }
 EXPERIMENT = Experiment(
-    name="agreement",
     claim="Testbed and simulator agree on the same flows: means within 25 % (10 KB) and 15 % (1 MB).",
     minutes=15,
     runner=Script(measure, (ATTEMPTS,), ONE_ATTEMPT),
@@ -323,13 +322,8 @@ EXPERIMENT = Experiment(
     seeds=(1, 2, 3),
     flows=800,
     options=(
-        option(
-            "--testbed",
-            type=folder,
-            default=mismatch_fct.EXPERIMENT.default_out,
-            help="folder of mismatch_fct (default: %(default)s)",
-        ),
-        option("--variants", nargs="+", choices=list(VARIANTS), default=list(VARIANTS), help="default: all"),
+        option("--testbed", "folder of mismatch_fct", type=folder, default=Path("results/mismatch_fct")),
+        some_of("--variants", VARIANTS, "variants of mismatch_fct"),
     ),
     quick=QUICK,
     claims=claims,

@@ -11,18 +11,17 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-import numpy as np
 from matplotlib.figure import Figure
 
 from experiments.kit.draw import curve, grid, legend_below, line_of
 from experiments.kit.experiment import Claim, Experiment, Given
-from experiments.kit.flows import percentile, read_flow_columns
 from experiments.kit.runners import SET, Planned, ShortRuns, axes, one_group
 from experiments.kit.runs import Results, Runs, all_finished
 
 SCENARIO = Path(__file__).with_name("fabrics.toml")
 SCHEMES = {"dctcp": "DCTCP", "pias": "PIAS", "sluice": "Sluice"}
 """Name → title."""
+SLOWDOWN = "slowdown_all_mean"
 Tables = Mapping[str, Mapping[str, Any]]
 
 
@@ -82,15 +81,9 @@ def plan(given: Given) -> Mapping[str, Planned]:
     return one_group(given, axes(given, SCENARIO, variants=variants))
 
 
-def columns(bundle: Path) -> dict[str, float]:
-    slowdown = read_flow_columns(bundle).slowdown
-    finished = slowdown[~np.isnan(slowdown)]
-    return {"slowdown_mean": float(finished.mean()), "slowdown_p99": percentile(finished, 99)}
-
-
 def means(runs: Runs, scheme: str, panel: str) -> list[float]:
     """Return the mean slowdown on each fabric of a panel, over all seeds."""
-    return [fmean(runs.values("slowdown_mean", label(scheme, panel, fabric))) for fabric in PANELS[panel]]
+    return [fmean(runs.values(SLOWDOWN, label(scheme, panel, fabric))) for fabric in PANELS[panel]]
 
 
 def claims(results: Results) -> list[Claim]:
@@ -111,9 +104,7 @@ def draw(results: Results) -> Figure:
     for axes_, (panel, fabrics) in zip(row, PANELS.items(), strict=True):
         places = list(range(len(fabrics)))
         for scheme in SCHEMES:
-            values = [
-                results.runs.values("slowdown_mean", label(scheme, panel, fabric)) for fabric in fabrics
-            ]
+            values = [results.runs.values(SLOWDOWN, label(scheme, panel, fabric)) for fabric in fabrics]
             curve(axes_, places, values, line_of(scheme))
         axes_.set_xticks(places, list(fabrics))
         axes_.set_title(panel, fontsize="medium")
@@ -123,32 +114,13 @@ def draw(results: Results) -> Figure:
     return figure
 
 
-def numbers(results: Results) -> dict[str, Any]:
-    """Return mean and p99 of the slowdown by panel, fabric and scheme, one value for each seed."""
-    return {
-        panel: {
-            fabric: {
-                scheme: {
-                    column: results.runs.values(column, label(scheme, panel, fabric))
-                    for column in ("slowdown_mean", "slowdown_p99")
-                }
-                for scheme in SCHEMES
-            }
-            for fabric in fabrics
-        }
-        for panel, fabrics in PANELS.items()
-    }
-
-
 EXPERIMENT = Experiment(
-    name="fabrics",
     claim="On fat trees, PIAS has a lower mean slowdown than DCTCP, whatever paths, failures and rates.",
     minutes=20,
-    runner=ShortRuns(plan, columns),
+    runner=ShortRuns(plan),
     seeds=3,
     options=(SET,),
     quick={"seeds": 1, "flows": 600},
     claims=claims,
-    numbers=numbers,
     draw=draw,
 )

@@ -101,12 +101,11 @@ def claims(reports: Reports) -> list[Claim]:
 
 
 EXPERIMENT = Experiment(
-    name="itself",
     claim="A report that compares a scheme with itself says a difference in one of twenty cases.",
     minutes=5,
     runner=Script(measure, (JOBS,)),
     flows=2000,
-    options=(option("--reports", type=at_least_one, default=30, help="reports (default: %(default)s)"),),
+    options=(option("--reports", "reports", type=at_least_one, default=30),),
     quick={"reports": 3, "flows": 400},
     claims=claims,
     numbers=lambda reports: {str(seeds): counts for seeds, counts in reports.verdicts.items()},

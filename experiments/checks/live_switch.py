@@ -177,7 +177,7 @@ def _switch_through(
             outcome.switches.append(Switch(scheme, answer.json()["version"], at_s))
             console.print(f"{at_s:6.1f} s  {scheme}")
         live.run_until(stack, start_at + LEAD_S + every_s * len(policies), look)
-    outcome.longest_gap_s, outcome.blind_s = port.looks.longest_gap_s, port.looks.longest_without_s
+    outcome.longest_gap_s, outcome.blind_s = port.longest_gap_s, port.longest_without_s
     outcome.gaps = [{"at_s": g.ended_at - start_at, "ms": g.length_s * 1000} for g in port.gaps]
 
 
@@ -249,17 +249,14 @@ def numbers(outcomes: Outcomes) -> dict[int, Any]:
 
 QUICK = {"seeds": (1,), "schemes": ["pias", "fish", "dctcp", "sluice", "karuna", "tcp"]}
 EXPERIMENT = Experiment(
-    name="live_switch",
     claim="The scheme changes while flows run: no flow fails, and no port with packets stops sending.",
     minutes=5,
     runner=Script(measure),
     on=(TESTBED,),
     seeds=(1, 2, 3),
     options=(
-        option(
-            "--every", type=seconds, default=5.0, help="seconds between two changes (default: %(default)s)"
-        ),
-        option("--rounds", type=at_least_one, default=1, help="through all schemes (default: %(default)s)"),
+        option("--every", "seconds between two changes", type=seconds, default=5.0),
+        option("--rounds", "rounds through all schemes", type=at_least_one, default=1),
         scheme_tour.SCHEMES,
     ),
     quick=QUICK,

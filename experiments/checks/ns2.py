@@ -210,9 +210,7 @@ def variants() -> dict[str, dict[str, Any]]:
 
 
 SMALL_NETWORK = option(
-    "--small",
-    action="store_true",
-    help="two racks of eight hosts and 3,000 flows: all runs take a few minutes",
+    "--small", "two racks of eight hosts and 3,000 flows: all runs take a few minutes", action="store_true"
 )
 
 
@@ -279,11 +277,11 @@ def scheme_at_load(text: str) -> tuple[str, float]:
 
 ALSO = option(
     "--also",
+    "another run as ns-2, for example pias:0.6; its ratios are to ns-2's DCTCP at load 0.8; may be repeated",
     type=scheme_at_load,
     action="append",
     default=[],
     metavar="SCHEME:LOAD",
-    help="another run as ns-2, for example pias:0.6; its ratios are to ns-2's DCTCP at load 0.8; may be repeated",
 )
 
 
@@ -349,7 +347,6 @@ def draw(sides: Sides) -> Figure:
 
 
 EXPERIMENT = Experiment(
-    name="ns2_check",
     claim="With ns-2's TCP, our simulator gives the FCTs of PIAS's authors' ns-2 at each flow size.",
     minutes=50,
     runner=Script(measure, (ALSO, SMALL_NETWORK)),

@@ -288,7 +288,7 @@ def measure(given: Given) -> Outcome:
         live.run_until(stack, start_at + LEAD_S)
         with live.PortGaps(stack.testbed.pid, BUSY_PORT) as port:
             _disturb(stack, start_at + given["seconds"], rng, outcome)
-        outcome.gaps, outcome.blind_s = port.gaps, port.looks.longest_without_s
+        outcome.gaps, outcome.blind_s = port.gaps, port.longest_without_s
         conclude(stack, flows, start_at, outcome)
     outcome.left = live.left_over(before)
     return outcome
@@ -310,14 +310,13 @@ def _disturb(stack: Stack, until: float, rng: np.random.Generator, outcome: Outc
 
 
 EXPERIMENT = Experiment(
-    name="random_faults",
     claim="Random faults lose no flow's record and no rule, and faults of the control plane stop no traffic.",
     minutes=12,
     runner=Script(measure),
     on=(TESTBED,),
     options=(
-        option("--seconds", type=seconds, default=600.0, help="seconds of traffic (default: %(default)s)"),
-        option("--seed", type=seed, default=1, help="seed of flows and faults (default: %(default)s)"),
+        option("--seconds", "seconds of traffic", type=seconds, default=600.0),
+        option("--seed", "seed of flows and faults", type=seed, default=1),
     ),
     quick={"seconds": 120.0},
     claims=claims,

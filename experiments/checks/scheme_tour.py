@@ -17,7 +17,6 @@ from experiments.kit.runs import (
     Results,
     Runs,
     all_valid,
-    by_scheme,
     noted,
     scheme_table,
     schemes_of_testbed,
@@ -26,7 +25,7 @@ from sluice.commands.arguments import existing_folder
 
 SCENARIO = Path(__file__).with_name("tour.toml")
 FIGURES = {"small mean": "fct_us_small_mean", "all mean": "fct_us_all_mean", "misses": "miss_ratio"}
-SCHEMES = some_of("--schemes", schemes_of_testbed(), "default: all that the testbed's switches can carry out")
+SCHEMES = some_of("--schemes", schemes_of_testbed(), "schemes that the testbed's switches can carry out")
 
 
 def plan(given: Given) -> Mapping[str, Planned]:
@@ -49,7 +48,6 @@ def order(runs: Runs, column: str) -> list[str]:
 
 
 EXPERIMENT = Experiment(
-    name="scheme_tour",
     claim="Every scheme that switches can carry out finishes all flows in valid runs.",
     minutes=35,
     about="Every scheme of the testbed under one workload: FCT by class, misses, retransmissions.",
@@ -60,7 +58,6 @@ EXPERIMENT = Experiment(
     options=(SCHEMES, SET),
     quick={"seeds": (1,), "flows": 150, "schemes": ["dctcp", "pias", "sluice"]},
     claims=claims,
-    numbers=lambda results: by_scheme(results.runs),
     table=scheme_table,
 )
 
@@ -90,11 +87,7 @@ Numbers = Mapping[str, Mapping[str, Sequence[float]]]
 
 
 def measure(given: Given) -> dict[str, Numbers]:
-    sides = {}
-    for side in ("ours", "theirs"):
-        numbers = read_verdict(given[side])["numbers"]
-        sides[side] = numbers.get("all", numbers)
-    return sides
+    return {side: read_verdict(given[side])["numbers"] for side in ("ours", "theirs")}
 
 
 def order_claims(sides: Mapping[str, Numbers]) -> list[Claim]:
@@ -140,14 +133,13 @@ def surely_less(these: Sequence[float], those: Sequence[float]) -> int:
 
 
 ORDER = Experiment(
-    name="scheme_order",
     claim="Testbed and simulator put the schemes into the same order.",
     minutes=0.1,
     about=ORDER_ABOUT,
     runner=Script(measure),
     options=(
-        option("ours", type=existing_folder, help="folder with the verdict.json of one fabric"),
-        option("theirs", type=existing_folder, help="folder with the verdict.json of the other"),
+        option("ours", "folder with the verdict.json of one fabric", type=existing_folder),
+        option("theirs", "folder with the verdict.json of the other", type=existing_folder),
     ),
     claims=order_claims,
     numbers=lambda sides: sides,

@@ -309,27 +309,16 @@ def numbers(outcome: Outcome) -> dict[str, Any]:
 
 
 EXPERIMENT = Experiment(
-    name="soak",
     claim="Ten minutes of mixed flows with processes killed at random leave nothing behind.",
     minutes=13,
     runner=Script(measure),
     on=(TESTBED,),
     options=(
-        option("--seconds", type=seconds, default=600.0, help="seconds of traffic (default: %(default)s)"),
-        option(
-            "--concurrent", type=at_least_one, default=200, help="flows at any time (default: %(default)s)"
-        ),
-        option(
-            "--loads",
-            dest="program_loads",
-            type=at_least_one,
-            default=100,
-            help="loads of each BPF program (default: %(default)s)",
-        ),
-        option(
-            "--kill-every", type=seconds, default=5.0, help="seconds between two kills (default: %(default)s)"
-        ),
-        option("--seed", type=seed, default=1, help="seed of flows and kills (default: %(default)s)"),
+        option("--seconds", "seconds of traffic", type=seconds, default=600.0),
+        option("--concurrent", "flows at any time", type=at_least_one, default=200),
+        option("--loads", "loads of each BPF program", dest="program_loads", type=at_least_one, default=100),
+        option("--kill-every", "seconds between two kills", type=seconds, default=5.0),
+        option("--seed", "seed of flows and kills", type=seed, default=1),
     ),
     quick={"seconds": 60.0, "concurrent": 60, "program_loads": 10},
     claims=claims,

@@ -200,7 +200,6 @@ def numbers(results: Results) -> dict[str, Any]:
 
 
 EXPERIMENT = Experiment(
-    name="validity",
     claim="A valid run has the FCTs of a quiet machine, and a run that is not valid names what disturbed it.",
     minutes=6,
     runner=Script(measure),

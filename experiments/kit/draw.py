@@ -84,8 +84,9 @@ def curve(
     values: Sequence[Sequence[float]],
     line: Line,
     middle: Callable[[Sequence[float]], float] = fmean,
+    marker: str = "o",
 ) -> None:
-    """Draw the median of the seeds' values at each place, and their range as a band."""
+    """Draw the middle of the seeds' values at each place, and their range as a band."""
     low, high = ([end(seeds) for seeds in values] for end in (min, max))
     axes.fill_between(places, low, high, color=line.colour, alpha=0.2, linewidth=0)
     axes.plot(
@@ -94,7 +95,7 @@ def curve(
         line.style,
         color=line.colour,
         linewidth=line.width,
-        marker="o",
+        marker=marker,
         markersize=2.5 + line.width,
         label=line.title,
     )

@@ -146,13 +146,18 @@ class Option(NamedTuple):
     """Keyword arguments of argparse's `add_argument`."""
 
 
-def option(flag: str, **keywords: Any) -> Option:
-    return Option(flag, keywords)
+def option(flag: str, help: str, **keywords: Any) -> Option:
+    """Return an option. Its help says the default, if it has one."""
+    shown = " (default: %(default)s)" if keywords.get("default") not in (None, []) else ""
+    return Option(flag, {"help": help + shown, **keywords})
 
 
-def some_of(flag: str, names: Iterable[Any], help: str = "default: all", **keywords: Any) -> Option:
+def some_of(flag: str, names: Iterable[Any], what: str, **keywords: Any) -> Option:
     """Return an option that takes some of these names, by default all of them."""
-    return option(flag, nargs="+", choices=list(names), default=list(names), help=help, **keywords)
+    every = list(names)
+    return Option(
+        flag, {"nargs": "+", "choices": every, "default": every, "help": f"{what} (default: all)", **keywords}
+    )
 
 
 class Runner(Protocol[Measured_co]):
@@ -185,7 +190,6 @@ class Script(Generic[Measured_co]):
 class Experiment(Generic[Measured]):
     """One figure of a paper, or one check. `experiments/README.md` has a line for each."""
 
-    name: str
     claim: str
     """What the paper says, or what the check proves, in one sentence."""
     figure: str = ""
@@ -196,8 +200,8 @@ class Experiment(Generic[Measured]):
     """Text for `--help`; None: the module's docstring."""
     runner: Runner[Measured]
     claims: Callable[[Measured], Sequence[Claim]]
-    numbers: Callable[[Measured], object]
-    """Further content of verdict.json, next to the claims; anything that JSON can hold."""
+    numbers: Callable[[Measured], object] | None = None
+    """Further content of verdict.json, next to the claims, as JSON can hold it. None: the figures of all runs."""
     draw: "Callable[[Measured], Figure] | None" = None
     """The plot, written to NAME.png."""
     table: Callable[[Measured], str] | None = None
@@ -211,6 +215,10 @@ class Experiment(Generic[Measured]):
     options: Sequence[Option] = ()
     quick: Mapping[str, Any] = field(default_factory=dict)
     """Option → its default under `--quick`, so that the verdict takes a few minutes."""
+    name: str = ""
+    """The key in `experiments/__main__.py`, which sets this field and the next one."""
+    place: str = ""
+    """The folder below experiments/ of all files about it, or its module there without the ending."""
 
     @property
     def needs_root(self) -> bool:

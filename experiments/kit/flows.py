@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.parquet as pq
 
-from sluice.policy.units import format_bytes, time_ns
+from sluice.policy.units import time_ns
 from sluice.policy.wire.records import SCHEDULED
 from sluice.runs.bundle import read_flows, read_samples
 
@@ -118,16 +118,10 @@ class ListedFlow:
     fct_s: float | None
     deadline_s: float | None
     met: bool | None
-    reason: str
 
     @property
     def end_s(self) -> float | None:
         return None if self.fct_s is None else self.start_s + self.fct_s
-
-    def __str__(self) -> str:
-        """Return for example: 10 MB in 3.4 s."""
-        end = self.reason if self.fct_s is None else f"in {self.fct_s:.2f} s"
-        return f"{format_bytes(self.bytes)} {end}"
 
 
 @dataclass(frozen=True)
@@ -136,8 +130,6 @@ class ListedFlows:
 
     flows: Sequence[ListedFlow]
     samples: Sequence[Sequence[Mapping[str, Any]]]
-    retransmissions: int
-    timeouts: int
 
     def labelled(self, label: str) -> list[int]:
         """Return the indices of the flows with that label."""
@@ -183,10 +175,7 @@ def read_listed(bundle: Path) -> ListedFlows:
     for sample in read_samples(bundle):
         samples[place[sample["flow"]]].append(sample)
     return ListedFlows(
-        flows=[_flow(records[i], table, meta["start_at"]) for i, table in enumerate(tables)],
-        samples=samples,
-        retransmissions=sum(row["retransmissions"] for row in records.values()),
-        timeouts=meta["tcp"]["retransmission_timeouts"],
+        [_flow(records[i], table, meta["start_at"]) for i, table in enumerate(tables)], samples
     )
 
 
@@ -207,5 +196,4 @@ def _flow(row: Mapping[str, Any], table: Mapping[str, Any], start_at: float) -> 
         fct_s=seconds["fct_us"],
         deadline_s=seconds["deadline_us"],
         met=row["met"],
-        reason=row["reason"],
     )

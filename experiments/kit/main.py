@@ -3,14 +3,15 @@
 
 import argparse
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 from textwrap import fill
 from typing import Any
 
 from experiments.kit.draw import save
-from experiments.kit.experiment import Experiment, Given, conclude, markdown_table
+from experiments.kit.experiment import Experiment, Given, Option, conclude, markdown_table, option
+from experiments.kit.runs import numbers_of
 from sluice.commands.arguments import at_least_one, folder, load_share, seed
 from sluice.policy.errors import SluiceError
 from sluice.policy.fabrics import TESTBED
@@ -19,47 +20,30 @@ from sluice.terminal import end_in_order
 
 README = Path(__file__).parents[1] / "README.md"
 
-Catalogue = Mapping[str, Sequence[Experiment[Any]]]
-"""Folder below experiments/, or module there without its ending → its experiments."""
 
-
-def catalogue(modules: Mapping[str, str], experiments: Sequence[Experiment[Any]]) -> Catalogue:
-    """Group the experiments by folder. `modules`: name of an experiment → its module below `experiments`."""
-    folders = {e.name: place_of(modules[e.name]) for e in experiments}
-    return {folder: list(group) for folder, group in groupby(experiments, key=lambda e: folders[e.name])}
-
-
-def table(listed: Catalogue) -> str:
+def table(experiments: Iterable[Experiment[Any]]) -> str:
     """Return a Markdown table."""
     rows = []
-    for place, experiments in listed.items():
-        for e in experiments:
-            needed = [option.flag.upper() for option in e.options if not option.flag.startswith("-")]
-            arguments = f' ARGS="{" ".join(needed)}"' if needed else ""
-            command = f"`make experiment NAME={e.name}{arguments}`"
-            root = "yes" if e.needs_root else "no"
-            rows.append(
-                (f"[`{e.name}`]({page(place)})", e.claim, e.figure or "–", command, f"{e.minutes:g}", root)
-            )
+    for e in experiments:
+        needed = [option.flag.upper() for option in e.options if not option.flag.startswith("-")]
+        arguments = f' ARGS="{" ".join(needed)}"' if needed else ""
+        command = f"`make experiment NAME={e.name}{arguments}`"
+        root = "yes" if e.needs_root else "no"
+        rows.append((f"[`{e.name}`]({page(e)})", e.claim, e.figure or "–", command, f"{e.minutes:g}", root))
     return markdown_table(("experiment", "claim", "paper's figure", "command", "minutes", "root"), rows)
 
 
-def place_of(module: str) -> str:
-    """Return the second-level folder of a module below experiments/, or the path of the module without its ending."""
-    return "/".join(module.partition(":")[0].split(".")[:2])
+def page(experiment: Experiment[Any]) -> str:
+    """Return the path below experiments/ of the page about an experiment."""
+    beside = f"{experiment.place}.md"
+    return beside if (README.parent / beside).exists() else f"{experiment.place}/README.md"
 
 
-def page(place: str) -> str:
-    """Return the path below experiments/ of the page about the experiments of a place."""
-    beside = f"{place}.md"
-    return beside if (README.parent / beside).exists() else f"{place}/README.md"
-
-
-def listing(listed: Catalogue) -> Iterator[str]:
+def listing(experiments: Iterable[Experiment[Any]]) -> Iterator[str]:
     """Yield the experiments of each folder with their claims, for a terminal."""
-    for place, experiments in listed.items():
+    for place, group in groupby(experiments, key=lambda e: e.place):
         yield f"\n{place}"
-        for e in experiments:
+        for e in group:
             text = f"{e.claim} [{e.minutes:g} min{', root' if e.needs_root else ''}]"
             yield fill(text, 100, initial_indent=f"  {e.name:22}", subsequent_indent=" " * 24)
 
@@ -89,7 +73,7 @@ def run(experiment: Experiment[Any], given: Given) -> int:
         table = experiment.table(measured)
         (given.out / "table.md").write_text(table)
         print(table)
-    claims, numbers = experiment.claims(measured), experiment.numbers(measured)
+    claims, numbers = experiment.claims(measured), (experiment.numbers or numbers_of)(measured)
     return conclude(given.out, experiment.name, claims, numbers, quick=given.quick)
 
 
@@ -129,53 +113,22 @@ def parser(experiment: Experiment[Any]) -> argparse.ArgumentParser:
         description="\n\n".join(text for text in (experiment.claim, cost, experiment.about) if text),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    command_line.add_argument(
-        "--out",
-        type=folder,
-        default=experiment.default_out,
-        help="folder for bundles, plot and verdict.json (default: %(default)s)",
-    )
-    command_line.add_argument(
-        "--quick", action="store_true", help="few flows and seeds: a verdict within a few minutes"
-    )
-    _add_axes(command_line, experiment)
-    for option in (*experiment.options, *experiment.runner.options):
-        command_line.add_argument(option.flag, **option.keywords)
+    for flag, keywords in (*_axes(experiment), *experiment.options, *experiment.runner.options):
+        command_line.add_argument(flag, **keywords)
     return command_line
 
 
-def _add_axes(command_line: argparse.ArgumentParser, experiment: Experiment[Any]) -> None:
-    if len(experiment.on) > 1:
-        root = " (needs root)" if experiment.on[0] == TESTBED else ""
-        command_line.add_argument(
-            "--on",
-            choices=experiment.on,
-            default=experiment.on[0],
-            help=f"fabric to run on (default: %(default)s{root})",
-        )
-    if isinstance(experiment.seeds, int):
-        command_line.add_argument(
-            "--seeds",
-            type=at_least_one,
-            default=experiment.seeds,
-            help="number of seeds, from 1 on (default: %(default)s)",
-        )
-    elif experiment.seeds:
-        command_line.add_argument(
-            "--seeds",
-            type=seed,
-            nargs="+",
-            default=list(experiment.seeds),
-            help="seeds; each is one run (default: %(default)s)",
-        )
-    if experiment.loads:
-        command_line.add_argument(
-            "--loads", type=load_share, nargs="+", default=list(experiment.loads), help="default: %(default)s"
-        )
-    if experiment.flows:
-        command_line.add_argument(
-            "--flows",
-            type=at_least_one,
-            default=experiment.flows,
-            help="flows of each run (default: %(default)s)",
-        )
+def _axes(e: Experiment[Any]) -> Iterator[Option]:
+    """Yield the options that several experiments have."""
+    yield option("--out", "folder for bundles, plot and verdict.json", type=folder, default=e.default_out)
+    yield option("--quick", "few flows and seeds: a verdict within a few minutes", action="store_true")
+    if len(e.on) > 1:
+        yield option("--on", f"fabric to run on; {TESTBED} needs root", choices=e.on, default=e.on[0])
+    if isinstance(e.seeds, int):
+        yield option("--seeds", "number of seeds, from 1 on", type=at_least_one, default=e.seeds)
+    elif e.seeds:
+        yield option("--seeds", "seeds; each is one run", type=seed, nargs="+", default=list(e.seeds))
+    if e.loads:
+        yield option("--loads", "loads of the links", type=load_share, nargs="+", default=list(e.loads))
+    if e.flows:
+        yield option("--flows", "flows of each run", type=at_least_one, default=e.flows)

@@ -58,11 +58,11 @@ def as_emulated(document: Mapping[str, Any], delay_us: float = LINK_DELAY_US) ->
 
 SET = option(
     "--set",
+    "a key of the scenario for all runs, for example --set fabric.buffer=240KB; may be repeated",
     type=setting,
     action="append",
     default=[],
     metavar="TABLE.KEY=VALUE",
-    help="a key of the scenario for all runs, for example --set fabric.buffer=240KB; may be repeated",
 )
 
 
@@ -200,17 +200,11 @@ def _is_enough(out: Path, point: Point, most: int) -> bool:
 
 def shared_runs(folder_name: str, of: str = "") -> Option:
     """Return the option for a folder of bundles that several experiments read. `of`: which ones."""
-    what = f"folder of the bundles{of} (default: %(default)s)"
-    return option("--runs", type=folder, default=Path("results") / folder_name, help=what)
+    return option("--runs", f"folder of the bundles{of}", type=folder, default=Path("results") / folder_name)
 
 
-JOBS = option("--jobs", type=at_least_one, help="runs at a time (default: one for each core)")
-ATTEMPTS = option(
-    "--attempts",
-    type=at_least_one,
-    default=3,
-    help="attempts for a run that is not valid (default: %(default)s)",
-)
+JOBS = option("--jobs", "runs at a time (default: one for each core)", type=at_least_one)
+ATTEMPTS = option("--attempts", "attempts for a run that is not valid", type=at_least_one, default=3)
 ONE_ATTEMPT = {"attempts": 1}
 
 

@@ -20,7 +20,7 @@ from sluice.policy.schemes import SCHEMES
 from sluice.report.tables import Scale, estimate
 from sluice.runs.bundle import read_ports
 from sluice.sweep.points import Point
-from sluice.sweep.table import COLUMNS, Row, figures
+from sluice.sweep.table import COLUMNS, MEASURES, Row, figures
 
 CONFIDENCE = 0.95
 
@@ -90,9 +90,6 @@ class Changes:
         ends = sorted({0, len(self.by_load) - 1})
         shown = [list(self.by_load.items())[place] for place in ends]
         return signed(" … ".join(f"{change.mean:+.1%} at {load:.0%}" for load, change in shown))
-
-    def to_document(self) -> dict[str, Any]:
-        return {f"{load:g}": change.to_document() for load, change in self.by_load.items()}
 
 
 def signed(text: str) -> str:
@@ -227,17 +224,6 @@ class Runs:
         """The number of unfinished flows."""
         return sum(run.row["unfinished"] for run in self.runs)
 
-    def by_load(self, columns: Mapping[str, str]) -> dict[str, Any]:
-        """Return figures for a verdict: at every variant and load, one value for each seed.
-        `columns`: name → column."""
-        return {
-            variant: {
-                f"{load:g}": {name: self.raw(column, variant, load) for name, column in columns.items()}
-                for load in self.loads
-            }
-            for variant in self.variants
-        }
-
 
 @dataclass(frozen=True)
 class Results:
@@ -252,9 +238,25 @@ class Results:
         return next(iter(self.groups.values()))
 
 
-def by_group(columns: Mapping[str, str]) -> Callable[[Results], dict[str, Any]]:
-    """Return numbers for a verdict: every group's figures by variant and load, under these names."""
-    return lambda results: {name: runs.by_load(columns) for name, runs in results.groups.items()}
+def numbers_of(results: Results) -> dict[str, Any]:
+    """Return a verdict's numbers: by group and variant load, seed and figures of the runs, each as a list.
+
+    The only group of an experiment needs no name. Of distributions, means and 99th percentiles count.
+    """
+    by_group = {
+        group: {variant: _columns_of(runs.at(variant)) for variant in runs.variants}
+        for group, runs in results.groups.items()
+    }
+    return by_group if len(by_group) > 1 else next(iter(by_group.values()))
+
+
+def _columns_of(runs: Sequence[Run]) -> dict[str, list[Any]]:
+    columns = {
+        name: [run.row[name] for run in runs]
+        for name in runs[0].row
+        if not name.startswith(MEASURES) or name.endswith(("_mean", "_p99"))
+    }
+    return {"load": [run.load for run in runs], "seed": [run.seed for run in runs], **columns}
 
 
 ByLoad = Mapping[float, float]
@@ -307,33 +309,11 @@ def all_valid(runs: Runs) -> list[Claim]:
 
 BOTH_FABRICS = (TESTBED, SIMULATOR)
 SCHEME_COLUMNS = (*COLUMNS, ("retransmissions", "retransmissions", 1.0))
-VERDICT_COLUMNS = (
-    *(column for _, column, _ in SCHEME_COLUMNS),
-    "fct_us_medium_p99",
-    "fct_us_large_p99",
-    "timeouts",
-    "unfinished",
-    "valid",
-    "attempts",
-    "reasons",
-)
-"""Columns of a verdict's numbers."""
 
 
 def schemes_of_testbed() -> tuple[str, ...]:
     """Return the schemes that the testbed's switches can carry out."""
     return tuple(name for name, scheme in SCHEMES.items() if not scheme.needs)
-
-
-def by_scheme(runs: Runs) -> dict[str, Any]:
-    """Return every figure of every scheme, one value for each seed."""
-    return {
-        variant: {
-            "seeds": [run.seed for run in runs.at(variant)],
-            **{column: runs.raw(column, variant) for column in VERDICT_COLUMNS},
-        }
-        for variant in runs.variants
-    }
 
 
 def scheme_table(results: Results) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from experiments.kit.draw import Panel, against_load, line_of
 from experiments.kit.experiment import Claim, Experiment, Given, some_of
 from experiments.kit.runners import Planned, Sweep, axes
-from experiments.kit.runs import Results, Runs, all_finished, at_most, by_group
+from experiments.kit.runs import Results, Runs, all_finished, at_most
 from sluice.runs.files import SCENARIOS
 
 WORKLOADS = {"web search": "pias-144", "data mining": "pias-144-data-mining"}
@@ -37,16 +37,6 @@ PANELS = (
     Panel("medium, mean", MEDIUM, "FCT (ms)", 1e-3),
     Panel("large, mean", LARGE, "FCT (ms)", 1e-3),
 )
-COLUMNS = {
-    "small mean, us": SMALL,
-    "small p99, us": TAIL,
-    "medium mean, us": MEDIUM,
-    "large mean, us": LARGE,
-    "all mean, us": "fct_us_all_mean",
-    "timeouts": "timeouts",
-    "dropped": "dropped",
-    "unfinished": "unfinished",
-}
 
 
 def plan(given: Given) -> Mapping[str, Planned]:
@@ -80,7 +70,6 @@ def claims_of(name: str, runs: Runs) -> list[Claim]:
 
 
 EXPERIMENT = Experiment(
-    name="pias_144",
     claim="PIAS halves DCTCP's FCT of small flows and comes close to pFabric, which knows all sizes.",
     figure="Bai et al., NSDI 2015, section 5.3",
     minutes=600,
@@ -88,9 +77,8 @@ EXPERIMENT = Experiment(
     seeds=(1, 2, 3),
     loads=(0.5, 0.6, 0.7, 0.8, 0.9),
     flows=100_000,
-    options=(some_of("--workloads", WORKLOADS, "default: %(default)s"),),
+    options=(some_of("--workloads", WORKLOADS, "distributions of flow sizes"),),
     quick={"seeds": (1,), "loads": (0.8,), "flows": 5000, "workloads": ["web search"]},
     claims=claims,
-    numbers=by_group(COLUMNS),
     draw=against_load(PANELS, {scheme: line_of(scheme) for scheme in SCHEMES}),
 )

@@ -8,12 +8,13 @@ each packet, and the same buffer and timeouts. Swift and HPCC are the files besi
 
 from collections.abc import Mapping
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
 
-from experiments.kit.draw import Line, grid, legend_below, log_scale
+from experiments.kit.draw import Line, curve, grid, legend_below, log_scale
 from experiments.kit.experiment import Claim, Experiment, Given, markdown_table, some_of
 from experiments.kit.flows import read_flow_columns
 from experiments.kit.runners import Planned, ShortRuns, axes
@@ -50,7 +51,7 @@ EXPLANATIONS = {
 BINS = 10
 """Intervals of flow size, with equal numbers of flows."""
 PERCENTILES = (50, 95, 99)
-MEAN, TAIL = "slowdown_all_mean", "slowdown_all_p99"
+MEAN = "slowdown_all_mean"
 
 
 def document_of(workload: str, rules: str) -> dict[str, Any]:
@@ -101,12 +102,7 @@ def claims(results: Results) -> list[Claim]:
         for load in runs.loads:
             for other in LINES:
                 if not other.startswith("sluice"):
-                    ratios = [
-                        ours / theirs
-                        for ours, theirs in zip(
-                            runs.values(MEAN, "sluice", load), runs.values(MEAN, other, load), strict=True
-                        )
-                    ]
+                    ratios = runs.ratios(MEAN, "sluice", other, load)
                     limit = 1.1 if other == "pfabric" else 1.0
                     what = f"{name}, load {load:g}: mean slowdown, sluice over {other}"
                     why = EXPLANATIONS.get(other, "") if other == "pfabric" or name.startswith(TINY) else ""
@@ -149,19 +145,7 @@ def draw(results: Results) -> Figure:
         for marker, (scheme, line) in zip("osD^vPX", LINES.items(), strict=True):
             sizes = [runs.median(f"size {i}", scheme, load) / 1e3 for i in range(BINS)]
             values = [runs.values(f"p99 {i}", scheme, load) for i in range(BINS)]
-            panel.fill_between(
-                sizes, [min(v) for v in values], [max(v) for v in values], color=line.colour, alpha=0.2, lw=0
-            )
-            panel.plot(
-                sizes,
-                [sorted(v)[len(v) // 2] for v in values],
-                line.style,
-                color=line.colour,
-                lw=line.width,
-                marker=marker,
-                ms=4,
-                label=line.title,
-            )
+            curve(panel, sizes, values, line, median, marker)
         panel.set(xscale="log", xlabel="flow size (KB)")
         panel.set_title(f"{name}, load {load:g}", fontsize="medium")
         log_scale(panel)
@@ -171,26 +155,18 @@ def draw(results: Results) -> Figure:
 
 
 EXPERIMENT = Experiment(
-    name="peers",
     claim="Without sizes and telemetry, sluice has the lowest mean slowdown beside Swift, HPCC, PIAS and DCTCP.",
-    figure="",
     minutes=240,
     runner=ShortRuns(plan, columns=columns),
     seeds=(1, 2, 3),
     loads=(0.5, 0.8),
     flows=20_000,
     options=(
-        some_of("--workloads", WORKLOADS, "default: %(default)s"),
-        some_of("--rules", RULES, "default: %(default)s"),
+        some_of("--workloads", WORKLOADS, "distributions of flow sizes"),
+        some_of("--rules", RULES, "each scheme's own rules, or the same for all"),
     ),
     quick={"seeds": (1,), "loads": (0.8,), "flows": 3000, "workloads": ["web-search"], "rules": ["own"]},
     claims=claims,
-    numbers=lambda results: {
-        name: {
-            scheme: {f"{load:g}": runs.median(MEAN, scheme, load) for load in runs.loads} for scheme in LINES
-        }
-        for name, runs in results.groups.items()
-    },
     table=table,
     draw=draw,
 )

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from experiments.kit.experiment import Experiment, Given
-from experiments.kit.flows import ListedFlow, ListedFlows
 from experiments.kit.main import read_command
-from experiments.kit.runs import Run, Runs
+from experiments.kit.runs import Run
 from sluice.policy.wire.records import FINISHED, UNFINISHED, FlowRecord, size_class
 from sluice.runs.bundle import BundleWriter
 
@@ -124,35 +123,9 @@ def run_of(variant: str, load: float | None = None, seed: int = 1, **row: Any) -
     return Run(variant, load, seed, NOWHERE, {"valid": True, "unfinished": 0, **row})
 
 
-def runs_of(values: Mapping[tuple[str, float, int], float]) -> Runs:
-    """Return runs with one column "x", from {(variant, load, seed): value}."""
-    return Runs([run_of(*where, x=value) for where, value in values.items()])
-
-
 def given(experiment: Experiment[Any], *words: str) -> Given:
     """Return the values of a command line."""
     return read_command(experiment, words)
-
-
-def sampled(*samples: tuple[float, int]) -> ListedFlows:
-    """Return one flow of 1 MB, from 1 s to 1.5 s. Samples are (seconds, acknowledged bytes)."""
-    flow = ListedFlow("x", bytes=1_000_000, start_s=1.0, fct_s=0.5, deadline_s=None, met=None, reason="")
-    taken = [{"at_s": at_s, "acked_bytes": acked, "precedence": None} for at_s, acked in samples]
-    return ListedFlows([flow], [taken], 0, 0)
-
-
-RUNS = runs_of(
-    {
-        ("a", 0.5, 2): 30.0,
-        ("a", 0.5, 1): 10.0,
-        ("b", 0.5, 1): 20.0,
-        ("b", 0.5, 2): 120.0,
-        ("a", 0.8, 1): 1.0,
-        ("a", 0.8, 2): 3.0,
-        ("b", 0.8, 1): 1.0,
-        ("b", 0.8, 2): 1.0,
-    }
-)
 
 
 def record(number: int, **values: Any) -> FlowRecord:

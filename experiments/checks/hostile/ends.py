@@ -187,17 +187,16 @@ def numbers(outcome: Sequence[Moves]) -> list[dict[str, Any]]:
 
 
 EXPERIMENT = Experiment(
-    name="hostile_ends",
     claim="A host that forges FINs or opens tiny connections moves no port's threshold by an edge.",
     minutes=4,
     runner=Script(measure),
     on=(TESTBED,),
     seeds=(1,),
     options=(
-        some_of("--schemes", POLICIES, "schemes (default: all)"),
-        some_of("--kinds", attacker.FALSE_ENDS, "attacks (default: all)"),
-        option("--phase", type=seconds, default=6.0, help="seconds of each attack (default: %(default)s)"),
-        option("--rate", type=above_zero, default=60.0, help="false ends in a second (default: %(default)s)"),
+        some_of("--schemes", POLICIES, "schemes"),
+        some_of("--kinds", attacker.FALSE_ENDS, "attacks"),
+        option("--phase", "seconds of each attack", type=seconds, default=6.0),
+        option("--rate", "false ends in a second", type=above_zero, default=60.0),
     ),
     quick={"schemes": ["mlfq-adaptive"], "kinds": ["small-fins", "large-fins"]},
     claims=claims,

@@ -269,15 +269,14 @@ def numbers(outcome: Outcome) -> list[dict[str, Any]]:
 
 
 EXPERIMENT = Experiment(
-    name="hostile",
     claim="A host that ignores marks leaves small flows their completion times, and large flows their share.",
     minutes=8,
     runner=Script(measure),
     on=(TESTBED,),
     seeds=(1,),
     options=(
-        some_of("--kinds", ATTACKS, "floods (default: all)"),
-        option("--phase", type=seconds, default=10.0, help="seconds of each flood (default: %(default)s)"),
+        some_of("--kinds", ATTACKS, "floods"),
+        option("--phase", "seconds of each flood", type=seconds, default=10.0),
     ),
     quick={"kinds": ["background", "no-ports", "frames"], "phase": 6.0},
     claims=claims,

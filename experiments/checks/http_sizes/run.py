@@ -141,7 +141,6 @@ def table(outcome: Outcome) -> str:
 
 
 EXPERIMENT = Experiment(
-    name="http_sizes",
     claim="Web servers whose responses declare their Content-Length serve them sooner.",
     minutes=5,
     runner=Script(measure),

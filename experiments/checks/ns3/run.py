@@ -114,7 +114,6 @@ def draw(compared: Compared) -> matplotlib.figure.Figure:
 
 
 EXPERIMENT = Experiment(
-    name="ns3_check",
     claim="DCTCP on our simulator is DCTCP on ns-3, flow by flow or in distribution.",
     minutes=20,
     about=ABOUT,
@@ -195,7 +194,6 @@ def speed_table(speeds: Speeds) -> str:
 
 
 SPEED = Experiment(
-    name="ns3_speed",
     claim=f"Our simulator is {LEAST} times as fast as ns-3 on the same fabric and flows.",
     minutes=5,
     about=SPEED_ABOUT,

@@ -2,17 +2,16 @@
 """Slow, silent and greedy clients at a web process, while agents report and dashboards watch.
 
 A calm phase, then one phase for each attack of attacks.py. `--demo` attacks the web process of a running demonstration.
-`--tree` measures the web process of another checkout.
 """
 
 import json
 import socket
 import sys
-import threading
 import time
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Executor
-from contextlib import contextmanager, suppress
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,13 +19,14 @@ from typing import Any
 
 import numpy as np
 
+from experiments.bench.ingest import TOKEN, web_process
 from experiments.bench.measuring import cpu_seconds, memory_bytes, web_answers, with_children
 from experiments.checks.perimeter import attacks
 from experiments.checks.perimeter.attacks import ATTACKS
-from experiments.kit.experiment import Claim, Experiment, Given, Script, markdown_table, option
+from experiments.kit.experiment import Claim, Experiment, Given, Script, markdown_table, option, some_of
 from experiments.kit.heartbeats import flow_records, idle_heartbeat
 from experiments.kit.workers import worker_processes
-from sluice.commands.arguments import at_least_one, existing_folder, seconds
+from sluice.commands.arguments import at_least_one, seconds
 from sluice.policy.wire.agents import heartbeat_document
 from sluice.runtime.http_client import HttpClient, ServerAway
 from sluice.runtime.process import spawn, stop
@@ -49,65 +49,45 @@ class Times:
     failures: int = 0
 
 
-class Agent(threading.Thread):
-    """An agent until `until` (monotonic seconds)."""
+def act_as_agent(name: str, url: str, until: float, times: Times) -> None:
+    """Send a heartbeat and a batch of records each second, until a monotonic time."""
+    web, beat = HttpClient(url, TIMEOUT_S), json.dumps(heartbeat_document(idle_heartbeat())).encode()
+    number = time.time_ns()  # each run has ids of its own
+    waiting: deque[tuple[float, bytes]] = deque()
 
-    def __init__(self, name: str, url: str, until: float, times: Times) -> None:
-        super().__init__(daemon=True)
-        self.name = name
-        self._web = HttpClient(url, TIMEOUT_S)
-        self._until, self._times = until, times
-        self._sent = time.time_ns()  # each run has ids of its own
-        self._waiting: list[tuple[float, bytes]] = []
-
-    def run(self) -> None:
-        beat = json.dumps(heartbeat_document(idle_heartbeat())).encode()
-        taken_at = due = time.monotonic()
-        while (now := time.monotonic()) < self._until:
-            self._sent += BATCH
-            self._waiting.append((now, flow_records(self.name, self._sent, BATCH)))
-            if self._post(f"/api/v1/agents/{self.name}", beat):
-                self._times.heartbeat_ages_s.append(time.monotonic() - taken_at)
-                taken_at = time.monotonic()
-            while self._waiting and time.monotonic() < self._until:
-                made_at, body = self._waiting[0]
-                if not self._post("/api/v1/flows", body):
-                    break
-                self._times.record_waits_s.append(time.monotonic() - made_at)
-                self._waiting.pop(0)
-            due = max(due + EVERY_S, time.monotonic())
-            time.sleep(max(0.0, due - time.monotonic()))
-        self._times.heartbeat_ages_s.append(time.monotonic() - taken_at)
-        self._times.record_waits_s += [time.monotonic() - made_at for made_at, _ in self._waiting]
-
-    def _post(self, path: str, body: bytes) -> bool:
-        try:
-            if self._web.post(path, body).ok:
+    def post(path: str, body: bytes) -> bool:
+        with suppress(ServerAway):
+            if web.post(path, body).ok:
                 return True
-        except ServerAway:
-            pass
-        self._times.failures += 1
+        times.failures += 1
         return False
 
+    taken_at = due = time.monotonic()
+    while (now := time.monotonic()) < until:
+        number += BATCH
+        waiting.append((now, flow_records(name, number, BATCH)))
+        if post(f"/api/v1/agents/{name}", beat):
+            times.heartbeat_ages_s.append(time.monotonic() - taken_at)
+            taken_at = time.monotonic()
+        while waiting and time.monotonic() < until and post("/api/v1/flows", waiting[0][1]):
+            times.record_waits_s.append(time.monotonic() - waiting.popleft()[0])
+        due = max(due + EVERY_S, time.monotonic())
+        time.sleep(max(0.0, due - time.monotonic()))
+    times.heartbeat_ages_s.append(time.monotonic() - taken_at)
+    times.record_waits_s += [time.monotonic() - made_at for made_at, _ in waiting]
 
-class HealthWatcher(threading.Thread):
-    """Asks /health on a new connection twice a second, as a load balancer does."""
 
-    def __init__(self, url: str, until: float, times: Times) -> None:
-        super().__init__(daemon=True)
-        self._url, self._until, self._times = url, until, times
-
-    def run(self) -> None:
-        while time.monotonic() < self._until:
-            began = time.monotonic()
-            client = HttpClient(self._url, 2 * TIMEOUT_S)
+def watch_health(url: str, until: float, times: Times) -> None:
+    """Ask /health on a new connection twice a second, as a load balancer does."""
+    while time.monotonic() < until:
+        began = time.monotonic()
+        with closing(HttpClient(url, 2 * TIMEOUT_S)) as client:
             try:
                 client.get("/api/v1/health")
             except ServerAway:
-                self._times.failures += 1
-            client.close()
-            self._times.health_s.append(time.monotonic() - began)
-            time.sleep(EVERY_S / 2)
+                times.failures += 1
+        times.health_s.append(time.monotonic() - began)
+        time.sleep(EVERY_S / 2)
 
 
 HEARTBEAT_S, HEALTH_S, RECORD_S = 2.0, 1.0, 5.0
@@ -117,8 +97,6 @@ LEAST_SNAPSHOTS = 0.5
 MOST_CORES, MOST_BYTES = 1 / 3, 300_000_000
 """The goals for the web process: CPU time for each second, and memory."""
 CALM = "calm"
-TOKEN = "perimeter"
-_ROOT = Path(__file__).resolve().parents[3]
 
 
 @dataclass(frozen=True)
@@ -157,29 +135,26 @@ def measure(given: Given) -> dict[str, Phase]:
         worker_processes(2) as helpers,
         _serving(Path(folder), given) as web,
     ):
-        return {name: _phase(web, helpers, given, name) for name in (CALM, *(given["attack"] or ATTACKS))}
+        return {name: _phase(web, helpers, given, name) for name in (CALM, *given["attack"])}
 
 
 @contextmanager
 def _serving(folder: Path, given: Given) -> Iterator[Web]:
-    (folder / "token").write_text(TOKEN)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = int(free.getsockname()[1])
-    address, command = f"127.0.0.1:{port}", [sys.executable, "-m", "sluice"]
-    env = {"PYTHONPATH": str(given["tree"] or _ROOT), "PYTHONSAFEPATH": "1", "SLUICE_TOKEN": TOKEN}
-    if given["demo"]:
-        words = ["demo", "--out", str(folder / "demo")]
-    else:
-        words = ["web", "--store", f"sqlite:///{folder}/store.db", "--unix", str(folder / "web.sock")]
-    log = folder / "web.log"
-    process = spawn([*command, *words, "--listen", address], log_file=log, env=env)
+    address, log = f"127.0.0.1:{port}", folder / "demo.log"
+    if not given["demo"]:
+        with web_process(folder, f"sqlite:///{folder}/store.db", "--listen", address) as process:
+            yield Web(port, process.pid, f"unix:{folder}/web.sock")
+        return
+    argv = [sys.executable, "-m", "sluice", "demo", "--out", str(folder / "demo"), "--listen", address]
+    process = spawn(argv, log_file=log, env={"SLUICE_TOKEN": TOKEN})
     try:
         wait_until(
             lambda: web_answers(f"http://{address}", process, log), "the web process answers", timeout_s=120
         )
-        pid = _child_that_listens(address) if given["demo"] else process.pid
-        yield Web(port, pid, f"http://{address}" if given["demo"] else f"unix:{folder}/web.sock")
+        yield Web(port, _child_that_listens(address), f"http://{address}")
     finally:
         stop(process, grace_s=60)
 
@@ -201,12 +176,14 @@ def _phase(web: Web, helpers: Executor, given: Given, name: str) -> Phase:
     attack = None if name == CALM else helpers.submit(attacks.attack, name, web.port, seconds + 1)
     dashboards = helpers.submit(attacks.watch, web.port, TOKEN, given["dashboards"], seconds)
     until, times = time.monotonic() + seconds, Times()
-    threads = [Agent(f"x{n + 1}", web.agents, until, times) for n in range(given["agents"])]
-    watcher = HealthWatcher(f"http://127.0.0.1:{web.port}", until, times)
-    for thread in (*threads, watcher):
-        thread.start()
-    for thread in (*threads, watcher):
-        thread.join()
+    with ThreadPoolExecutor(given["agents"] + 1) as threads:
+        ended = [
+            threads.submit(act_as_agent, f"x{n + 1}", web.agents, until, times)
+            for n in range(given["agents"])
+        ]
+        ended.append(threads.submit(watch_health, f"http://127.0.0.1:{web.port}", until, times))
+        for each in ended:
+            each.result()
     used_s, memory = web.usage()
     answers = attack.result(120) if attack else {}
     return Phase(seconds, times, dashboards.result(120), answers, (used_s - cpu_s) / seconds, memory)
@@ -277,27 +254,16 @@ def table(phases: dict[str, Phase]) -> str:
 
 
 EXPERIMENT = Experiment(
-    name="perimeter",
     claim="Slow, silent and greedy clients hold up no agent, no dashboard with a token, and not /health.",
     minutes=4,
     runner=Script(measure),
     options=(
-        option("--seconds", type=seconds, default=20.0, help="seconds of each phase (default: %(default)s)"),
-        option("--agents", type=at_least_one, default=16, help="honest agents (default: %(default)s)"),
+        option("--seconds", "seconds of each phase", type=seconds, default=20.0),
+        option("--agents", "honest agents", type=at_least_one, default=16),
+        option("--dashboards", "honest dashboards", type=at_least_one, default=500),
+        some_of("--attack", ATTACKS, "attacks to try"),
         option(
-            "--dashboards", type=at_least_one, default=500, help="honest dashboards (default: %(default)s)"
-        ),
-        option("--attack", choices=tuple(ATTACKS), nargs="+", help="attacks to try (default: all)"),
-        option(
-            "--demo",
-            action="store_true",
-            help="attack the web process of a running demonstration (needs root)",
-        ),
-        option(
-            "--tree",
-            type=existing_folder,
-            default=None,
-            help="checkout whose web process to measure (default: this one)",
+            "--demo", "attack the web process of a running demonstration (needs root)", action="store_true"
         ),
     ),
     quick={"seconds": 10.0, "dashboards": 20, "attack": ["slow", "unread"]},

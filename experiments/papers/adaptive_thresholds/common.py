@@ -21,7 +21,6 @@ from sluice.sweep.points import Point
 
 SCENARIO = Path(__file__).with_name("dyna.toml")
 STARTS = ("1KB", "10KB", "1000KB")
-LOADS = (0.5, 0.6, 0.7, 0.8, 0.9)
 FLOWS = 10_000
 SHORT_BYTES = 10_000
 SETTLED_S = 0.25
@@ -30,8 +29,6 @@ have ended."""
 BOTTLENECK_PORT = "s1:1"
 """The switch port of N0, to which all flows go."""
 STATIC_COLOUR, DYNAMIC_COLOUR = SCHEMES["pias"].colour, SCHEMES["mlfq-adaptive"].colour
-
-FIGURES = ("short_mean", "short_p99", "long_mean", "long_p99")
 
 SHARED: Mapping[str, Any] = {
     "minutes": 2,
@@ -56,7 +53,7 @@ def settled(figure: str) -> str:
 
 
 def columns(bundle: Path) -> dict[str, float]:
-    """Return each of FIGURES, of all flows and of those after the first adjustment."""
+    """Return the figures of all flows, and of those after the first adjustment."""
     flows = read_flow_columns(bundle)
     after = figures_of(flows.of(flows.started_s >= SETTLED_S))
     return figures_of(flows) | {settled(name): value for name, value in after.items()}

@@ -6,7 +6,6 @@ The last experiment asks which open part of the set-up makes the paper's largest
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -31,31 +30,6 @@ def changes(runs: Runs, figure: str, start: str, cause: str = "") -> Changes:
 def same(runs: Runs, figure: str) -> Claim:
     changed = changes(runs, figure, "10KB")
     return Claim("start 10 KB: dynamic against static", "close", str(changed), changed.within(SAME))
-
-
-def numbers(*figures: str) -> Callable[[Results], dict[str, Any]]:
-    """Return microseconds by variant and load, one value for each seed, and changes by start."""
-
-    def numbers_of(results: Results) -> dict[str, Any]:
-        runs = results.runs
-        values = Runs([run for run in runs.runs if run.variant.startswith(("static", "dynamic"))])
-        return {
-            "fct_us": values.by_load({name: name for name in figures}),
-            "changes": {
-                name: {
-                    start: {
-                        "whole run": changes(runs, name, start).to_document(),
-                        "after the first adjustment": changes(
-                            runs, common.settled(name), start
-                        ).to_document(),
-                    }
-                    for start in common.STARTS
-                }
-                for name in figures
-            },
-        }
-
-    return numbers_of
 
 
 def draw(figure: str, ylabel: str, *, after: bool) -> Callable[[Results], Figure]:
@@ -106,13 +80,11 @@ def fig6_claims(results: Results) -> list[Claim]:
 
 
 FIG6 = Experiment(
-    name="dyna_fig6",
     claim="Adapting a threshold that does not fit the traffic lowers the short flows' mean FCT.",
     figure="Gutiérrez et al., Fig. 6",
     about="Mean FCT of the short flows, static against dynamic thresholds, at the paper's rate.",
     runner=ShortRuns(common.plan, common.columns),
     claims=fig6_claims,
-    numbers=numbers("short_mean"),
     draw=draw("short_mean", "mean FCT of 10 KB flows (µs)", after=False),
     **common.SHARED,
 )
@@ -139,13 +111,11 @@ def fig7_claims(results: Results) -> list[Claim]:
 
 
 FIG7 = Experiment(
-    name="dyna_fig7",
     claim="Adapting a threshold that does not fit the traffic lowers the short flows' p99 FCT.",
     figure="Gutiérrez et al., Fig. 7",
     about="p99 FCT of the short flows, static against dynamic thresholds, at the paper's rate.",
     runner=ShortRuns(common.plan, common.columns),
     claims=fig7_claims,
-    numbers=numbers("short_p99"),
     draw=draw("short_p99", "p99 FCT of 10 KB flows (µs)", after=True),
     **common.SHARED,
 )
@@ -193,14 +163,6 @@ def fig8_claims(results: Results) -> list[Claim]:
     return verdict
 
 
-def all_numbers(results: Results) -> dict[str, Any]:
-    counted = {
-        figure: {"1000KB, headers counted": changes(results.runs, figure, "1000KB", COUNTED).to_document()}
-        for figure in FIGURES
-    }
-    return {**numbers(*FIGURES)(results), "headers counted": counted}
-
-
 def fig8_draw(results: Results) -> Figure:
     """Draw static lines broadly: without headers counted, the dynamic ones cover them."""
     figure, [panels] = grid(1, len(FIGURES), width=4.4, height=3.8)
@@ -223,13 +185,11 @@ def fig8_draw(results: Results) -> Figure:
 
 
 FIG8 = Experiment(
-    name="dyna_fig8",
     claim="Adapting a threshold of 1000 KB lowers the long flows' FCT; other starts do not raise it.",
     figure="Gutiérrez et al., Fig. 8",
     about=FIG8_ABOUT,
     runner=ShortRuns(fig8_plan, common.columns),
     claims=fig8_claims,
-    numbers=all_numbers,
     draw=fig8_draw,
     **common.SHARED,
 )
@@ -297,18 +257,7 @@ def table(results: Results) -> str:
     return markdown_table(headings, rows) + "\n"
 
 
-def causes_numbers(results: Results) -> dict[str, dict[str, dict[str, object]]]:
-    return {
-        cause: {
-            f"{load:g}": {f"{f}, {s}": change(results, cause, f, s, load).to_document() for f, s in COLUMNS}
-            for load in results.runs.loads
-        }
-        for cause in common.CAUSES
-    }
-
-
 DYNA_CAUSES = Experiment(
-    name="dyna_causes",
     claim="The paper's largest changes appear when one thing changes that it leaves open.",
     figure="Gutiérrez et al., Figs. 6–8",
     minutes=2,
@@ -320,6 +269,5 @@ DYNA_CAUSES = Experiment(
     options=(shared_runs("dyna-causes"),),
     quick={"seeds": (1, 2)},
     claims=claims,
-    numbers=causes_numbers,
     table=table,
 )

@@ -94,7 +94,6 @@ def tcp_draw(results: Results) -> Figure:
 
 
 ON_TCP = Experiment(
-    name="threshold_convergence",
     claim="The demotion threshold converges to 10 KB from any start, and follows a shift of the sizes.",
     figure="Gutiérrez et al., Fig. 5",
     minutes=3,
@@ -130,11 +129,6 @@ def fig5_claims(results: Results) -> list[Claim]:
     return verdict
 
 
-def fig5_numbers(results: Results) -> dict[str, dict[str, list[Series]]]:
-    loads = results.runs.loads
-    return {start: {f"{load:g}": _series(results, start, load) for load in loads} for start in common.STARTS}
-
-
 def fig5_draw(results: Results) -> Figure:
     figure, [[axes]] = grid(1, 1, width=4.4, height=3.8)
     end_s = float(results.runs.at("dynamic-1KB", SHOWN_LOAD)[0].flows().started_s.max())
@@ -155,13 +149,11 @@ def fig5_draw(results: Results) -> Figure:
 
 
 FIG5 = Experiment(
-    name="dyna_fig5",
     claim="The demotion threshold converges to the short flows' 10 KB, from 1, 10 and 1000 KB.",
     figure="Gutiérrez et al., Fig. 5",
     about="The demotion threshold over time, at the paper's rate on the simulator.",
     runner=ShortRuns(common.plan),
     claims=fig5_claims,
-    numbers=fig5_numbers,
     draw=fig5_draw,
     **common.SHARED,
 )

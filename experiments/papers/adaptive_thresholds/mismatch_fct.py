@@ -100,18 +100,6 @@ def claims(results: Results) -> list[Claim]:
     return verdict
 
 
-def numbers(results: Results) -> dict[str, list[dict[str, Any]]]:
-    """Return the FCTs in milliseconds."""
-    return {
-        variant: [
-            {name: run.row[column] / 1000 for name, column in FIGURES.items()}
-            | {key: run.row[key] for key in ("retransmissions", "unfinished", "valid")}
-            for run in results.runs.at(variant)
-        ]
-        for variant in VARIANTS
-    }
-
-
 PANELS: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("small_mean", "10 KB flows, mean", {"xscale": "log", "xlim": (1, 60), "xticks": [1, 2, 5, 10, 20, 50]}),
     (
@@ -142,7 +130,6 @@ def draw(results: Results) -> Figure:
 
 
 EXPERIMENT = Experiment(
-    name="mismatch_fct",
     claim="Adaptation gives back what a mismatched threshold costs short flows, without harm to long ones.",
     figure="Gutiérrez et al., Figs. 6–8",
     minutes=12,
@@ -152,6 +139,5 @@ EXPERIMENT = Experiment(
     flows=800,
     quick={"seeds": (1,), "flows": 300},
     claims=claims,
-    numbers=numbers,
     draw=draw,
 )

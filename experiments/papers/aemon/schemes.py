@@ -21,8 +21,6 @@ from experiments.kit.runs import (
     all_finished,
     all_valid,
     below_one,
-    by_group,
-    by_scheme,
     noted,
     scheme_table,
 )
@@ -55,9 +53,7 @@ SHARED: Mapping[str, Any] = {
     "seeds": (1, 2, 3),
     "options": (
         option(
-            "--no-variants",
-            action="store_true",
-            help="leave out what the result depends on (runs at one load)",
+            "--no-variants", "leave out what the result depends on (runs at one load)", action="store_true"
         ),
     ),
     "quick": {"seeds": (1,), "loads": (VARIED_LOAD,), "flows": 2000, "no_variants": True},
@@ -92,18 +88,6 @@ SAME = (
     "for flows without a deadline UCP is DCTCP. Deadline flows take more than their share near the deadline. "
     "The two effects leave a difference below 1 %"
 )
-FCT_COLUMNS = {
-    "all mean, us": ALL,
-    "without deadline, mean, us": PLAIN,
-    "with deadline, mean, us": TIMED,
-    "small mean, us": "fct_us_small_mean",
-    "medium mean, us": "fct_us_medium_mean",
-    "large mean, us": "fct_us_large_mean",
-    "miss ratio": MISSED,
-    "timeouts": "timeouts",
-    "dropped": "dropped",
-    "unfinished": "unfinished",
-}
 FCT_PANELS = (
     Panel("all flows", ALL, "mean FCT (ms)", 1e-3),
     Panel("without a deadline", PLAIN, "mean FCT (ms)", 1e-3),
@@ -148,7 +132,6 @@ def _fct_claims(runs: Runs) -> list[Claim]:
 
 
 FCT = Experiment(
-    name="aemon_fct",
     claim="Aemon lowers the average FCT to 0.55 of PIAS's where 30 % of the flows have deadlines.",
     figure="Wang, Xu, Liu, slides 46–57",
     minutes=190,
@@ -156,7 +139,6 @@ FCT = Experiment(
     runner=Sweep(plan("aemon", FCT_SCHEMES, ("aemon", "pias")), deadline_columns),
     flows=100_000,
     claims=fct_claims,
-    numbers=by_group(FCT_COLUMNS),
     draw=against_load(
         FCT_PANELS, {scheme: LINES[scheme] for scheme in FCT_SCHEMES if scheme != "pfabric"}, ["main"]
     ),
@@ -169,17 +151,6 @@ LOW, HIGH = 0.035, 0.065
 """The range that counts as the figure's 4 to 6 %."""
 SLIGHTLY = 0.01
 """Miss ratios with at most this difference differ slightly: it is half of the figure's range."""
-MISSES_COLUMNS = {
-    "miss ratio": MISSED,
-    "impossible": IMPOSSIBLE,
-    "without deadline, mean, us": PLAIN,
-    "with deadline, mean, us": TIMED,
-    "all mean, us": ALL,
-    "small mean, us": "fct_us_small_mean",
-    "timeouts": "timeouts",
-    "dropped": "dropped",
-    "unfinished": "unfinished",
-}
 MISSES_PANELS = (
     Panel("deadlines missed", MISSED, "%", 100),
     Panel("of them, impossible", IMPOSSIBLE, "%", 100),
@@ -253,7 +224,6 @@ def percents(ratios: ByLoad, shown: str = ".2f") -> str:
 
 
 MISSES = Experiment(
-    name="aemon_misses",
     claim="Of the schemes that know no size, Aemon misses the fewest deadlines: 4 to 6 %.",
     figure="Wang, Xu, Liu, slides 58–65",
     minutes=300,
@@ -261,7 +231,6 @@ MISSES = Experiment(
     runner=Sweep(plan("aemon-data-mining", MISSES_SCHEMES, MISSES_SCHEMES), deadline_columns),
     flows=50_000,
     claims=misses_claims,
-    numbers=by_group(MISSES_COLUMNS),
     draw=against_load(MISSES_PANELS, {scheme: LINES[scheme] for scheme in MISSES_SCHEMES}, ["main"]),
     **SHARED,
 )
@@ -300,14 +269,7 @@ def _ratio(runs: Runs, column: str, what: str, paper: str, over: str, at_most: f
     return Claim(what, paper, spread(ratios), ratios[len(ratios) // 2] <= at_most, why)
 
 
-def mix_numbers(results: Results) -> dict[str, Any]:
-    runs = results.runs
-    by_deadline = {scheme: {c: runs.values(c, scheme) for c in (PLAIN, TIMED)} for scheme in SLIDES}
-    return {"all": by_scheme(runs), "by deadline": by_deadline}
-
-
 MIX = Experiment(
-    name="aemon_mix",
     claim="On real switches Aemon lowers the overall FCT and misses the fewest deadlines.",
     figure="Wang, Xu, Liu, slides 44–65",
     minutes=15,
@@ -320,6 +282,5 @@ MIX = Experiment(
     options=(SET,),
     quick={"seeds": (1,), "flows": 200},
     claims=mix_claims,
-    numbers=mix_numbers,
     table=scheme_table,
 )

@@ -202,7 +202,6 @@ def _draw_shares(axes: Axes, by_urgency: Mapping[float, Sequence[Outcome]]) -> N
 
 
 EXPERIMENT = Experiment(
-    name="ucp_share",
     claim="Two flows share a link as UCP's law predicts from their urgencies.",
     figure="Wang, Xu, Liu, slides 25–29",
     minutes=20,

@@ -134,26 +134,6 @@ def document(seed: int, case: Case, setup: Setup) -> dict[str, Any]:
     }
 
 
-def per_run(runs: Sequence[Run], figures: Callable[[Run], Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return figures of each run, with its retransmissions and timeouts."""
-    return [
-        {
-            **figures(run),
-            "retransmissions": run.listed.retransmissions,
-            "timeouts": run.listed.timeouts,
-            "valid": run.valid,
-        }
-        for run in runs
-    ]
-
-
-def by_variant(figures: Callable[[Run], Mapping[str, Any]]) -> Callable[[Results], dict[str, Any]]:
-    """Return numbers for a verdict: variant → the figures of each run."""
-    return lambda results: {
-        variant: per_run(results.runs.at(variant), figures) for variant in results.runs.variants
-    }
-
-
 def experiment(
     number: int,
     claim: str,
@@ -171,7 +151,6 @@ def experiment(
         return [*claims(results), Claim("valid runs", f"{total}", f"{valid}", valid == total)]
 
     return Experiment(
-        name=f"datcp_fig{number:02}",
         claim=claim,
         figure=f"Zhang et al., Fig. {number}",
         runner=RunAfterRun(plan(cases)),

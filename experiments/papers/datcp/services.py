@@ -131,20 +131,6 @@ def _compared(results: Results, kind: str, other: str, title: str, paper: str) -
     return Claim(what, paper, f"{ours:.0%}; {theirs:.0%}", holds and results.runs.valid())
 
 
-def fig13_numbers(results: Results) -> dict[str, Any]:
-    return {
-        variant: {
-            "share": {kind: _share(results, variant, kind) for kind in FACTORS},
-            "flows": {
-                kind: sum(len(run.listed.labelled(kind)) for run in results.runs.at(variant))
-                for kind in FACTORS
-            },
-            "runs": common.per_run(results.runs.at(variant), lambda run: {}),
-        }
-        for variant in results.runs.variants
-    }
-
-
 def draw(results: Results) -> Figure:
     variants = results.runs.variants
     figure, [[axes]] = grid(1, 1, width=6.5 + len(variants) / 2, height=3.6)
@@ -162,9 +148,7 @@ def draw(results: Results) -> Figure:
     return figure
 
 
-ROUNDS = option(
-    "--rounds", type=at_least_one, default=6, help="per run, ten seconds each (default: %(default)s)"
-)
+ROUNDS = option("--rounds", "per run, ten seconds each", type=at_least_one, default=6)
 FIG13 = common.experiment(
     13,
     "Under DATCP more flows meet their deadlines than under TCP, and as many as under D³.",
@@ -174,7 +158,6 @@ FIG13 = common.experiment(
     quick={"rounds": 3},
     cases=fig13_cases,
     claims=fig13_claims,
-    numbers=fig13_numbers,
     draw=draw,
 )
 
@@ -263,11 +246,6 @@ def fig14_claims(results: Results) -> list[Claim]:
     ]
 
 
-def _figures(run: Run) -> dict[str, Any]:
-    quenches = [samples[-1]["quenches"] if samples else None for samples in run.listed.samples]
-    return {**{f"{job}, s": done_s(run, job) for job in (A, B)}, "quenches": quenches}
-
-
 FIG14 = common.experiment(
     14,
     "Under DATCP job B meets its 2 s while job A, whose flows may be suspended, is unharmed.",
@@ -275,6 +253,5 @@ FIG14 = common.experiment(
     about=FIG14_ABOUT,
     cases=fig14_cases,
     claims=fig14_claims,
-    numbers=common.by_variant(_figures),
     draw=common.throughputs(TITLES, colours={A: common.OTHER, B: common.DEADLINE}, top=1.0),
 )

@@ -3,7 +3,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import pairwise
 from statistics import mean, median
 from typing import Any
@@ -102,18 +101,6 @@ def _rates_mbps(case: Deadline, run: Run, label: str) -> list[float]:
     return [listed.mean_rate_mbps(i, SETTLED_S, first_end) for i in listed.labelled(label)]
 
 
-def fig08_numbers(results: Results) -> dict[str, Any]:
-    return {case.name: common.per_run(runs, partial(_figures, case)) for case, runs in _by_deadline(results)}
-
-
-def _figures(case: Deadline, run: Run) -> dict[str, Any]:
-    return {
-        "fct_s": run.listed.fct_s("sized"),
-        "share_mbps": _rates_mbps(case, run, "sized"),
-        "background_share_mbps": _rates_mbps(case, run, "background"),
-    }
-
-
 FIG08 = common.experiment(
     8,
     "DATCP flows meet their deadlines, and flows of one urgency get one share.",
@@ -121,7 +108,6 @@ FIG08 = common.experiment(
     about=FIG08_ABOUT,
     cases=fig08_cases,
     claims=fig08_claims,
-    numbers=fig08_numbers,
     draw=common.throughputs(),
 )
 
@@ -169,9 +155,6 @@ FIG11 = common.experiment(
     seeds=(1, 2, 3, 4, 5),
     cases=fig11_cases,
     claims=fig11_claims,
-    numbers=common.by_variant(
-        lambda run: {"met": _met(run), "flows": [str(flow) for flow in run.listed.flows]}
-    ),
     draw=common.throughputs(VARIANTS),
 )
 
@@ -208,17 +191,6 @@ def fig12_claims(results: Results) -> list[Claim]:
     return [Claim("completion time with 3, 6 background flows", "varies", measured, holds)]
 
 
-def fig12_numbers(results: Results) -> dict[int, Any]:
-    """Return the completion times, and the one with shares that are exactly proportional to the priorities."""
-    setup, numbers = common.setup_of(results.given), {}
-    for count in BACKGROUNDS:
-        share = PRIORITY / (3 * PRIORITY + count)
-        predicted_s = setup.size_bytes(PAPER_BYTES) * 8e-6 / (share * setup.goodput_mbps)
-        runs = common.per_run(results.runs.at(f"background-{count}"), lambda run: {"fct_s": _times_s(run)})
-        numbers[count] = {"predicted_s": predicted_s, "runs": runs}
-    return numbers
-
-
 FIG12 = common.experiment(
     12,
     "A fixed priority meets no deadline: the completion time varies with the other flows.",
@@ -226,7 +198,6 @@ FIG12 = common.experiment(
     about="A priority is no deadline: three flows of fixed precedence 3, with three and with six endless flows.",
     cases=fig12_cases,
     claims=fig12_claims,
-    numbers=fig12_numbers,
     draw=common.throughputs(
         {f"background-{count}": f"{count} background flows" for count in BACKGROUNDS},
         colours={**common.COLOURS, FIG12_LABEL: common.OTHER},
@@ -261,7 +232,7 @@ def fig09_cases(given: Given, seed: int) -> dict[str, common.Case]:
 
 def fig09_claims(results: Results) -> list[Claim]:
     settlings = [
-        FIG09_UNTIL_S if s is None else s for run in results.runs.runs for s in settling_s(run.listed)
+        _settling_s(run.listed, i) for run in results.runs.runs for i in run.listed.labelled(FIG09_LABEL)
     ]
     goodput_mbps = common.setup_of(results.given).goodput_mbps
     deviations = [_deviation(run.listed, goodput_mbps) for run in results.runs.runs]
@@ -282,19 +253,14 @@ def fig09_claims(results: Results) -> list[Claim]:
     ]
 
 
-def settling_s(run: ListedFlows) -> list[float | None]:
-    """Return for each new flow the time from its start to the end of the first OVER_S with the
-    rate that it keeps."""
-    return [_settling_s(run, i) for i in run.labelled(FIG09_LABEL)]
-
-
-def _settling_s(run: ListedFlows, index: int) -> float | None:
+def _settling_s(run: ListedFlows, index: int) -> float:
+    """Return the time from the start of a flow to the end of the first OVER_S with the rate that it keeps."""
     start_s = run.flows[index].start_s
     kept = run.mean_rate_mbps(index, start_s + QUICK_S / 2, start_s + QUICK_S)
     for at_s in np.arange(start_s + OVER_S, start_s + QUICK_S, STEP_S):
         if abs(run.mean_rate_mbps(index, at_s - OVER_S, at_s) - kept) <= NEAR * kept:
             return float(at_s - start_s)
-    return None
+    return FIG09_UNTIL_S
 
 
 def _deviation(run: ListedFlows, goodput_mbps: float) -> float:
@@ -319,17 +285,6 @@ def _shares(run: ListedFlows, at_s: float, goodput_mbps: float) -> dict[int, flo
     return {index: goodput_mbps * value / total for index, value in precedences.items()}
 
 
-def fig09_numbers(results: Results) -> list[dict[str, Any]]:
-    goodput_mbps = common.setup_of(results.given).goodput_mbps
-
-    def figures(run: Run) -> dict[str, Any]:
-        settling = settling_s(run.listed)
-        deviation = _deviation(run.listed, goodput_mbps)
-        return {"fct_s": run.listed.fct_s(FIG09_LABEL), "settling_s": settling, "deviation": deviation}
-
-    return common.per_run(results.runs.runs, figures)
-
-
 FIG09 = common.experiment(
     9,
     "New DATCP flows converge to their weighted shares within a second.",
@@ -337,7 +292,6 @@ FIG09 = common.experiment(
     about=FIG09_ABOUT,
     cases=fig09_cases,
     claims=fig09_claims,
-    numbers=fig09_numbers,
     draw=common.throughputs({"convergence": ""}),
 )
 
@@ -355,7 +309,8 @@ IMPORTANCE_SHARE = 0.5
 def fig10_cases(given: Given, seed: int) -> dict[str, common.Case]:
     plain: dict[str, Any] = {"importance": 1, "importance_share": IMPORTANCE_SHARE}
     size_bytes = common.setup_of(given).size_bytes(PAPER_BYTES)
-    others = [common.sized(size_bytes, _timed(given), FIG10_DEADLINE_S, **plain) for _ in range(3)]
+    label = common.in_time(size_bytes, FIG10_DEADLINE_S)
+    others = [common.sized(size_bytes, label, FIG10_DEADLINE_S, **plain) for _ in range(3)]
     others += [common.endless(FIG10_UNTIL_S, **plain) for _ in range(2)]
     return {
         f"importance-{importance}": common.Case(
@@ -363,11 +318,6 @@ def fig10_cases(given: Given, seed: int) -> dict[str, common.Case]:
         )
         for importance in IMPORTANCES
     }
-
-
-def _timed(given: Given) -> str:
-    """Return the label of the flows with a deadline."""
-    return common.in_time(common.setup_of(given).size_bytes(PAPER_BYTES), FIG10_DEADLINE_S)
 
 
 def gain(run: ListedFlows) -> float:
@@ -397,17 +347,6 @@ def fig10_claims(results: Results) -> list[Claim]:
     return verdict
 
 
-def fig10_numbers(results: Results) -> dict[int, Any]:
-    label = _timed(results.given)
-    return {
-        importance: common.per_run(
-            results.runs.at(f"importance-{importance}"),
-            lambda run: {"gain": gain(run.listed), "fct_s": run.listed.fct_s(label)},
-        )
-        for importance in IMPORTANCES
-    }
-
-
 FIG10 = common.experiment(
     10,
     "A more important DATCP flow gets a larger share of the link, also if other flows have deadlines.",
@@ -415,7 +354,6 @@ FIG10 = common.experiment(
     about=FIG10_ABOUT,
     cases=fig10_cases,
     claims=fig10_claims,
-    numbers=fig10_numbers,
     draw=common.throughputs(
         {f"importance-{i}": f"importance {i}" for i in IMPORTANCES},
         colours={**common.COLOURS, "important": common.OTHER},

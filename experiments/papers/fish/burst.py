@@ -13,7 +13,6 @@ from experiments.kit.runs import (
     Results,
     Runs,
     all_valid,
-    by_scheme,
     lower,
     scheme_table,
     signed,
@@ -64,7 +63,6 @@ def change(runs: Runs, column: str, gap: str) -> Difference:
 
 
 EXPERIMENT = Experiment(
-    name="fish_burst",
     claim="On real switches FISH gets small flows done sooner than PIAS, the denser the burst the more.",
     figure="Zhang and Hu, Fig. 6, tables 1 and 2",
     minutes=20,
@@ -72,17 +70,8 @@ EXPERIMENT = Experiment(
     on=BOTH_FABRICS,
     seeds=(1, 2, 3, 4, 5),
     flows=100,
-    options=(
-        option(
-            "--gaps",
-            nargs="+",
-            default=list(GAPS),
-            help="mean time between two starts (default: %(default)s)",
-        ),
-        SET,
-    ),
+    options=(option("--gaps", "mean time between two starts", nargs="+", default=list(GAPS)), SET),
     quick={"seeds": (1, 2), "gaps": ["1.25ms"], "flows": 50},
     claims=claims,
-    numbers=lambda results: by_scheme(results.runs),
     table=scheme_table,
 )

@@ -248,7 +248,6 @@ def fig6_draw(results: Results) -> Figure:
 
 
 FIG6 = Experiment(
-    name="fish_fig6",
     claim="On one link FISH gets small flows done sooner than PIAS, and others as soon.",
     figure="Zhang and Hu, Fig. 6, tables 1 and 2",
     minutes=4,
@@ -399,7 +398,6 @@ def fig8_claims(results: Results) -> list[Claim]:
 
 
 FIG8 = Experiment(
-    name="fish_fig8",
     claim="On a fabric FISH gets small flows done sooner than PIAS, in a burst with large buffers too.",
     figure="Zhang and Hu, Fig. 8",
     about=FIG8_ABOUT,
@@ -433,7 +431,6 @@ def fig9_claims(results: Results) -> list[Claim]:
 
 
 FIG9 = Experiment(
-    name="fish_fig9",
     claim="On a fabric FISH changes the FCT of medium and large flows by 3.8 % at most.",
     figure="Zhang and Hu, Fig. 9",
     about="Medium and large flows under FISH and PIAS on a leaf-spine fabric.",

@@ -1,14 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one link allows (M/G/1): mean FCT and slowdown under the best orders of service, with and without sizes.
+"""What one link allows (M/G/1): mean FCT and slowdown under the best orders of service, with and without sizes."""
 
-Formulas cover flows that only ever drop. A model with perfect senders, event by event, also covers flows that rise:
-queues have strict priority, and the flows of a queue share it equally. Its times are in bytes of the link.
-"""
-
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from heapq import heappop, heappush
-from math import inf
 
 import numpy as np
 import numpy.typing as npt
@@ -25,54 +19,9 @@ from sluice.policy.workload.sizes import Sizes
 from sluice.runs.files import load_cdf
 
 Floats = npt.NDArray[np.float64]
-Parts = Sequence[tuple[float, int]]
-"""(where the part ends, in bytes of the flow; the queue that serves it), in the order of the bytes."""
-
-
-def fluid_times(sizes: Floats, arrivals: Floats, parts: Parts) -> Floats:
-    """Return how long each flow takes from its arrival. The link carries one byte in a unit of time."""
-    queues = range(1 + max(queue for _, queue in parts))
-    # Of each queue: bytes that a flow which was always there has got, and a heap of (value of `served` at which a flow
-    # has got its part, flow).
-    served = [0.0 for _ in queues]
-    waiting: list[list[tuple[float, int]]] = [[] for _ in queues]
-    part_of, sent = [0] * len(sizes), [0.0] * len(sizes)
-
-    def begin_part(flow: int) -> None:
-        end, queue = parts[part_of[flow]]
-        heappush(waiting[queue], (served[queue] + (min(end, sizes[flow]) - sent[flow]), flow))
-
-    took, now, coming = np.empty(len(sizes)), 0.0, 0
-    while True:
-        queue = next((queue for queue in queues if waiting[queue]), None)
-        arrives = arrivals[coming] if coming < len(sizes) else inf
-        left = inf if queue is None else (waiting[queue][0][0] - served[queue]) * len(waiting[queue])
-        if now + left > arrives:
-            if queue is not None:
-                served[queue] += (arrives - now) / len(waiting[queue])
-            now = arrives
-            begin_part(coming)
-            coming += 1
-            continue
-        if queue is None:
-            return took
-        now += left
-        served[queue], flow = heappop(waiting[queue])
-        end, _ = parts[part_of[flow]]
-        if sizes[flow] <= end:
-            took[flow] = now - arrivals[flow]
-        else:
-            sent[flow], part_of[flow] = end, part_of[flow] + 1
-            begin_part(flow)
-
-
 RATE_BPS, ROUND_TRIP_S = 10e9, 70e-6
 POINTS = 4000
 """Sizes that represent the distribution, each with the same probability."""
-REPEATS = 40
-"""How often an event simulation has each of these sizes."""
-FINISH_AFTER = 13_335_214
-"""Bytes after which flows leave the last queue, under `finish_after = "13.4MB"`."""
 AGES = 500
 """Points of bytes sent at which Gittins's index is computed."""
 PIAS, BEST_FOR_MEAN = "PIAS's thresholds", "best 8 levels for the mean"
@@ -160,28 +109,6 @@ def best_for_mean(sizes: Sizes, load: float, queues: int) -> tuple[int, ...]:
     )
     best, _ = delay_terms(alike, queues).best()
     return tuple(int(edge) for edge in EDGES[best[0]])
-
-
-def simulated(parts: Parts) -> Callable[[Link], Floats]:
-    """Any queue for each part of a flow, event by event: mean time of each flow."""
-
-    def times(link: Link) -> Floats:
-        rng = np.random.default_rng(1)
-        flow = rng.permutation(np.tile(np.arange(len(link.flow)), REPEATS))
-        arrivals = np.cumsum(rng.exponential(1 / link.rate, len(flow)))
-        took = fluid_times(link.flow[flow], arrivals, parts)
-        return np.bincount(flow, weights=took) / REPEATS
-
-    return times
-
-
-def feedback(thresholds_bytes: Sequence[int], finish_after_bytes: int | None = None) -> Parts:
-    """Feedback queues. Flows that have sent more than `finish_after_bytes` have a queue before the last one."""
-    last = len(thresholds_bytes)
-    parts = [(float(end), queue) for queue, end in enumerate(thresholds_bytes)]
-    if finish_after_bytes is None:
-        return [*parts, (inf, last)]
-    return [*parts, (float(finish_after_bytes), last + 1), (inf, last)]
 
 
 def gittins(link: Link) -> Floats:
@@ -275,9 +202,6 @@ def measure(given: Given) -> Orders:
         "least attained service": least_attained,
         GITTINS: gittins,
         "shortest remaining (sizes known)": shortest_remaining,
-        "PIAS's thresholds, simulated": simulated(feedback(pias)),
-        "sluice's first thresholds, simulated": simulated(feedback(sluice)),
-        "the same, flows finish after 13.3 MB": simulated(feedback(sluice, FINISH_AFTER)),
     }
     return {name: figures(flow, times(link)) for name, times in orders.items()}
 
@@ -310,13 +234,12 @@ def _ratio(orders: Orders, order: str) -> str:
 
 
 EXPERIMENT = Experiment(
-    name="sluice_bounds",
     claim="What one link allows: mean FCT and slowdown under the best orders of service.",
     minutes=0.5,
     runner=Script(measure),
     options=(
-        option("--sizes", default="web-search", help="distribution of flow sizes (default: %(default)s)"),
-        option("--load", type=load_share, default=0.8, help="load of the link (default: %(default)s)"),
+        option("--sizes", "distribution of flow sizes", default="web-search"),
+        option("--load", "load of the link", type=load_share, default=0.8),
     ),
     claims=claims,
     numbers=lambda orders: orders,

@@ -198,17 +198,6 @@ def explanation(condition: Condition, title: str) -> str:
     return "answers share the first queue with the first K bytes of each flow; sluice-first does not"
 
 
-def numbers(results: Results) -> dict[str, Any]:
-    """Return every figure by condition and scheme, one value for each seed; times in us."""
-    return {
-        name: {
-            scheme: {title: runs.raw(column, scheme) for title, column in CLASSES.items()}
-            for scheme in runs.variants
-        }
-        for name, runs in results.groups.items()
-    }
-
-
 def table(results: Results) -> str:
     """Ratios to PIAS, medians over the seeds."""
     rows = []
@@ -236,23 +225,16 @@ def draw(results: Results) -> Figure:
 
 
 EXPERIMENT = Experiment(
-    name="sluice_conditions",
     claim="Sluice is at most 2 % worse than PIAS in any class, also beside incasts and on scarce links.",
     minutes=15,
     runner=ShortRuns(plan, columns),
     seeds=(1, 2),
     flows=10_000,
     options=(
-        some_of(
-            "--conditions",
-            CONDITIONS,
-            f"networks and traffic: {', '.join(CONDITIONS)} (default: all)",
-            metavar="NAME",
-        ),
+        some_of("--conditions", CONDITIONS, f"networks and traffic: {', '.join(CONDITIONS)}", metavar="NAME"),
     ),
     quick={"seeds": (1,), "flows": 1000},
     claims=claims,
-    numbers=numbers,
     table=table,
     draw=draw,
 )

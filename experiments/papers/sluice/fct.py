@@ -14,7 +14,7 @@ from experiments.kit.draw import grid, legend_below, line_of, log_scale
 from experiments.kit.experiment import Claim, Experiment, Given, markdown_table, some_of
 from experiments.kit.flows import read_flow_columns
 from experiments.kit.runners import Planned, Sweep, axes
-from experiments.kit.runs import Results, Runs, all_finished, by_group, median_at_most
+from experiments.kit.runs import Results, Runs, all_finished, median_at_most
 from experiments.papers.sluice.traffic import pias_thresholds
 from sluice.policy.schemes import SCHEMES
 from sluice.runs.files import read_document
@@ -193,32 +193,28 @@ def claims(results: Results) -> list[Claim]:
     return goals + ends
 
 
-SHOWN = {
-    "all mean, us": ALL,
-    "slowdown": SLOWDOWN,
-    "small mean, us": SMALL,
-    "small p99, us": TAIL,
-    "medium mean, us": MEDIUM,
-    "large mean, us": LARGE,
-    **{f"slowdown at {name}": name for name in AROUND},
-    "missed": MISSES,
-    "retransmissions": "retransmissions",
-    "dropped": "dropped",
+SHOWN: Mapping[str, tuple[str, float]] = {
+    "all ms": (ALL, 1e-3),
+    "slowdown": (SLOWDOWN, 1),
+    "small µs": (SMALL, 1),
+    "p99": (TAIL, 1),
+    "medium ms": (MEDIUM, 1e-3),
+    "large ms": (LARGE, 1e-3),
+    **{name: (name, 1) for name in AROUND},
+    "missed %": (MISSES, 100),
+    "retx": ("retransmissions", 1),
 }
 
 
 def table(results: Results) -> str:
     """The median over the seeds of each figure."""
-    heads = ("all ms", "slowdown", "small µs", "p99", "medium ms", "large ms", *AROUND, "missed %", "retx")
-    factors = (1e-3, 1, 1, 1, 1e-3, 1e-3, 1, 1, 1, 100, 1)
     blocks = []
     for name, runs in results.groups.items():
         rows = []
         for scheme, load in product(runs.variants, runs.loads):
-            values = [runs.median(column, scheme, load) for column in list(SHOWN.values())[:-1]]
-            shown = [_text(value * factor) for value, factor in zip(values, factors, strict=True)]
+            shown = (_text(factor * runs.median(column, scheme, load)) for column, factor in SHOWN.values())
             rows.append((scheme, f"{load:g}", *shown))
-        blocks.append(markdown_table((name, "load", *heads), rows) + "\n")
+        blocks.append(markdown_table((name, "load", *SHOWN), rows) + "\n")
     return "\n".join(blocks)
 
 
@@ -260,16 +256,14 @@ def _draw_parts(axes_: Any, whole: Runs, parts: Runs) -> None:
 
 
 EXPERIMENT = Experiment(
-    name="sluice_fct",
     claim="Sluice beats PIAS without knowing sizes, and pFabric's mean FCT when sizes are told.",
     minutes=120,
     runner=Sweep(plan, columns),
     seeds=(1, 2, 3),
     flows=100_000,
-    options=(some_of("--groups", GROUPS, "traffic to run (default: %(default)s)"),),
+    options=(some_of("--groups", GROUPS, "traffic to run"),),
     quick={"seeds": (1,), "flows": 5000, "groups": ["web search", "told"]},
     claims=claims,
-    numbers=by_group(SHOWN),
     table=table,
     draw=draw,
 )

@@ -248,20 +248,11 @@ def _over_best(
 
 
 EXPERIMENT = Experiment(
-    name="sluice_shift",
     claim="Sluice's thresholds follow a change of the workload within three windows.",
     minutes=20,
     runner=Sweep(plan),
     seeds=(1,),
-    options=(
-        option(
-            "--phase",
-            type=seconds,
-            default=3.0,
-            metavar="SECONDS",
-            help="length of a phase (default: %(default)s)",
-        ),
-    ),
+    options=(option("--phase", "length of a phase", type=seconds, default=3.0, metavar="SECONDS"),),
     quick={"phase": 0.5},
     claims=claims,
     numbers=numbers,

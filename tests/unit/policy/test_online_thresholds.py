@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 from collections.abc import Sequence
 from dataclasses import replace
+from heapq import heappop, heappush
 from itertools import combinations_with_replacement
+from math import inf
 from random import Random
 from typing import Any
 
@@ -11,11 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from experiments.papers.sluice import bounds
 from sluice.policy import tags
 from sluice.policy.thresholds import online
 from sluice.policy.thresholds.port_traffic import BUCKETS, EDGES, FlowSizes
 from tests.kit.flows import mean_slowdown
+
+Floats = npt.NDArray[np.float64]
 
 
 def model_of(
@@ -153,6 +156,37 @@ def test_cost_of__traffic_that_goes_before_a_level_slows_it() -> None:
     assert mean_slowdown(model_of(*PAPER_MIX, 0.5, 2, above=[0.0, 0.3]), choice)[0] > alone * 1.02
 
 
+def fluid_times(sizes: Floats, arrivals: Floats, threshold: int) -> Floats:
+    """Return how long each flow takes from its arrival. The link carries one byte in a unit of time.
+
+    The first bytes of a flow, up to the threshold, are in a queue before all others. The flows of a queue share it.
+    """
+    # Of each queue: bytes that a flow which was always there has got, and a heap of (value of `served` at which a flow
+    # has got its part, flow).
+    served = [0.0, 0.0]
+    waiting: list[list[tuple[float, int]]] = [[], []]
+    took, now, coming = np.empty(len(sizes)), 0.0, 0
+    while True:
+        queue = next((queue for queue in (0, 1) if waiting[queue]), None)
+        arrives = arrivals[coming] if coming < len(sizes) else inf
+        left = inf if queue is None else (waiting[queue][0][0] - served[queue]) * len(waiting[queue])
+        if now + left > arrives:
+            if queue is not None:
+                served[queue] += (arrives - now) / len(waiting[queue])
+            now = arrives
+            heappush(waiting[0], (served[0] + min(threshold, sizes[coming]), coming))
+            coming += 1
+            continue
+        if queue is None:
+            return took
+        now += left
+        served[queue], flow = heappop(waiting[queue])
+        if queue == 0 and sizes[flow] > threshold:
+            heappush(waiting[1], (served[1] + sizes[flow] - threshold, flow))
+        else:
+            took[flow] = now - arrivals[flow]
+
+
 @pytest.mark.parametrize(
     ("threshold", "sizes_bytes", "shares"),
     [(10_000, *PAPER_MIX), (316_228, *PAPER_MIX), (100_000, [1_000_000], [1.0])],
@@ -165,7 +199,7 @@ def test_cost_of__agrees_with_an_event_simulation(
     drawn = rng.choice(np.asarray(sizes_bytes, float), 12_000, p=shares)
     mean = float(np.dot(sizes_bytes, shares))
     arrivals = np.cumsum(rng.exponential(mean / 0.7, len(drawn)))
-    took = bounds.fluid_times(drawn, arrivals, bounds.feedback([threshold]))
+    took = fluid_times(drawn, arrivals, threshold)
     measured = np.mean(took[1_000:] / (drawn[1_000:] + online.FLOOR_BYTES))
     model = model_of(sizes_bytes, shares, 0.7, 2)
     assert mean_slowdown(model, np.asarray([[edge(threshold)]]))[0] == pytest.approx(measured, rel=0.1)

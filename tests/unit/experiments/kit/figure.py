@@ -33,7 +33,6 @@ def claims(results: Results) -> list[Claim]:
 
 
 EXPERIMENT = Experiment(
-    name="marks",
     claim="Marks keep queues short, so short flows finish sooner.",
     figure="nobody, Fig. 1",
     minutes=1,
@@ -45,6 +44,5 @@ EXPERIMENT = Experiment(
     options=(SET,),
     quick={"seeds": (1,), "loads": (0.7,), "flows": 300},
     claims=claims,
-    numbers=lambda results: results.runs.by_load({"small mean, us": SMALL}),
     draw=against_load([Panel("small", SMALL, "ms", 1e-3)], {s: line_of(s) for s in ("dctcp", "tcp")}),
 )

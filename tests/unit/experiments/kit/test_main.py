@@ -13,12 +13,14 @@ import pytest
 from experiments.__main__ import EXPERIMENTS, load
 from experiments.__main__ import main as experiments_main
 from experiments.kit.experiment import Given, Script
-from experiments.kit.main import README, main, page, place_of, read_command
+from experiments.kit.main import README, main, page, read_command
 from experiments.kit.runners import RunAfterRun
 from sluice.policy.errors import EnvironmentLacking, SluiceError
 from sluice.policy.fabrics import SIMULATOR, TESTBED
 from sluice.runs.files import scenario_with
-from tests.unit.experiments.kit.figure import EXPERIMENT
+from tests.unit.experiments.kit import figure
+
+EXPERIMENT = replace(figure.EXPERIMENT, name="marks")
 
 
 @pytest.mark.slow
@@ -27,7 +29,7 @@ def test_main__a_quick_run_ends_with_plot_numbers_and_verdict(tmp_path: Path) ->
     verdict = json.loads((tmp_path / "verdict.json").read_text())
     assert (verdict["experiment"], verdict["quick"]) == ("marks", True)
     assert [claim["holds"] for claim in verdict["claims"]] == [True, True]
-    [small] = verdict["numbers"]["dctcp"]["0.7"]["small mean, us"]
+    [small] = verdict["numbers"]["dctcp"]["fct_us_small_mean"]
     summary = json.loads((tmp_path / "dctcp" / "load-0.7" / "seed-01" / "summary.json").read_text())
     assert small == summary["fct_us"]["small"]["mean"]
     assert summary["fct_us"]["all"]["n"] == 300
@@ -86,10 +88,9 @@ WORDS = {"scheme_order": ["docs", "experiments"], "sluice_conditions": ["--flows
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_every_name__has_an_experiment_a_page_and_a_quick_mode(name: str) -> None:
     experiment = load(name)
-    assert experiment.name == name
     assert experiment.claim.endswith(".")
     assert len(experiment.claim) <= 100
-    text = (README.parent / page(place_of(EXPERIMENTS[name]))).read_text()
+    text = (README.parent / page(experiment)).read_text()
     assert name in text or re.sub(r"\d+$", "", name) in text
     words = WORDS.get(name, [])
     quick, whole = (read_command(experiment, [*flags, *words]) for flags in (["--quick"], []))

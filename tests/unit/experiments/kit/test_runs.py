@@ -15,7 +15,7 @@ from experiments.kit import runners
 from experiments.kit.experiment import Given
 from experiments.kit.flows import read_flow_columns
 from experiments.kit.runners import NamedPoint, one_group, read_results, run_each
-from experiments.kit.runs import Results, Run, all_valid, by_scheme, read_run, scheme_table
+from experiments.kit.runs import Results, Run, all_valid, numbers_of, read_run, scheme_table
 from sluice.policy.figures.metrics import distribution
 from sluice.runs.files import Resolved
 from sluice.store.observed import ThresholdChange
@@ -142,5 +142,5 @@ def test_run_each__what_is_there_is_not_run_again(tmp_path: Path, monkeypatch: p
     results = run_all(fabric, found, tmp_path, monkeypatch)
     assert fabric.runs == ["dctcp-1", "dctcp-2", "pias-1", "pias-2"]
     assert results.runs.values("fct_us_small_mean", "pias") == [1000.0, 1000.0]
-    assert by_scheme(results.runs)["dctcp"]["retransmissions"] == [7, 7]
+    assert numbers_of(results)["dctcp"]["retransmissions"] == [7, 7]
     assert "| pias | 1.00 ± 0.00 | 1.00 ± 0.00 | – | – | – | – | 7.00 ± 0.00 | 2/2 |" in scheme_table(results)

@@ -9,18 +9,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from experiments.kit.draw import Panel, against_load, line_of, save
-from experiments.kit.experiment import Claim, Given, claims_table, conclude, read_verdict
+from experiments.kit.experiment import Claim, claims_table, conclude, read_verdict
 from experiments.kit.runs import (
     Changes,
     Difference,
-    Results,
     Runs,
     all_finished,
     all_valid,
     difference,
 )
-from tests.kit.bundles import RUNS, run_of
+from tests.kit.bundles import run_of
 
 GOOD, BAD = Claim("a", "b", "c", True), Claim("d", "e", "f", False)
 
@@ -81,18 +79,3 @@ def test_changes__at_every_load_and_growing_with_it() -> None:
     assert str(changes) == "−20.0 % at 50 % … −50.0 % at 90 %"
     assert not Changes({0.5: change(-0.005), 0.9: change(-0.5)}).lower
     assert not Changes({0.5: change(-0.5), 0.9: change(-0.5)}).grows
-
-
-def values(data: object) -> list[float]:
-    found: list[float] = np.asarray(data, float).tolist()
-    return found
-
-
-def test_against_load__a_row_for_each_group(tmp_path: Path) -> None:
-    results = Results(Given(tmp_path), {"one": RUNS, "two": RUNS})
-    lines = {"a": line_of("pias"), "b": line_of("dctcp")}
-    figure = against_load([Panel("x", "x", "ms", 1.0, log=True)], lines)(results)
-    assert [axes.get_title() for axes in figure.axes] == ["one: x", "two: x"]
-    assert [values(line.get_ydata()) for line in figure.axes[0].lines] == [[20.0, 2.0], [70.0, 1.0]]
-    save(figure, tmp_path / "x.png")
-    assert (tmp_path / "x.png").stat().st_size > 10_000

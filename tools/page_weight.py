@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measures the dashboard in Chromium on networks of 200 and 1,000 ports: weight, first chart, smoothness, and memory.
+"""Measures the dashboard in Chromium on networks of 200 and 1,000 ports: how much it loads, and its memory.
 
-`make bench-page` prints the figures. The rows are synthetic (`tests/web/synthetic.py`), so no root is needed. CPU times
-are those of the page's main thread; frames and long tasks are by the clock, so they need an idle machine. Memory is
+`make bench-page` prints the figures. The rows are synthetic (`tests/web/synthetic.py`), so no root is needed. Memory is
 the heap after a garbage collection: of the page, and of a second model that gets two hours of snapshots within
 seconds, then those of days with one each CHANGE_S, then those of a night. In them a port changes its thresholds each
 CHANGE_S.
@@ -34,34 +33,7 @@ DAY_S = 86_400
 HELD_S = DAY_S / 2
 CHANGE_S = 10
 SNAPSHOTS = 3
-FRAME_MS = 1000 / 60
-DOMAINS = ("Script", "Layout", "RecalcStyle", "Task")
 
-# Notes when the first chart has lines, and all long tasks and frames since `measure()`.
-OBSERVE = """
-window.speed = {chart: null, frames: [], tasks: []};
-new PerformanceObserver((list) => {
-    for (const {duration} of list.getEntries()) window.speed.tasks.push(duration);
-}).observe({type: 'longtask', buffered: true});
-const look = (at) => {
-    const chart = document.getElementById('fct-chart');
-    if (!(chart && chart.querySelector('canvas') && Number(chart.dataset.points))) return requestAnimationFrame(look);
-    window.speed.chart = at;
-};
-requestAnimationFrame(look);
-"""
-MEASURE = """async (seconds) => {
-    const {speed} = window;
-    speed.tasks = [];
-    const begun = performance.now();
-    let last = begun;
-    await new Promise((done) => requestAnimationFrame(function frame(at) {
-        speed.frames.push(at - last);
-        last = at;
-        if (at - begun < 1000 * seconds) requestAnimationFrame(frame); else done();
-    }));
-    return {frames: speed.frames.slice(1), tasks: speed.tasks, chart: speed.chart};
-}"""
 # Feeds a model with snapshots like the page's own, one for each `stepS` of that time.
 FEED = """async ([seconds, stepS, isHeld, changeS]) => {
     const {Model} = await import('/static/js/pure/model.js');
@@ -82,8 +54,8 @@ FEED = """async ([seconds, stepS, isHeld, changeS]) => {
 }"""
 
 
-def page_speed(ports: int, seconds: float, days: float) -> dict[str, Any]:
-    """Return the figures of a page that watches a network of that many ports for that many seconds."""
+def page_figures(ports: int, days: float) -> dict[str, Any]:
+    """Return the figures of a page that watches a network of that many ports."""
     from playwright.sync_api import sync_playwright
 
     with tempfile.TemporaryDirectory(prefix="sluice-page-") as folder, sync_playwright() as playwright:
@@ -93,7 +65,7 @@ def page_speed(ports: int, seconds: float, days: float) -> dict[str, Any]:
         try:
             with live_network(server, leaf_spine(*NETWORKS[ports])):
                 page = browser.new_page(viewport={"width": 1440, "height": 900})
-                return _weight(server, page) | _motion(page, seconds) | _memory(page, days)
+                return _weight(server, page) | _memory(page, days)
         finally:
             browser.close()
             server.stop()
@@ -115,9 +87,8 @@ def _weight(server: Server, page: Page) -> dict[str, Any]:
     session.on("Network.dataReceived", count)
     session.on("Network.requestWillBeSent", note_stream)
     session.send("Network.enable")
-    page.add_init_script(OBSERVE)
     open_dashboard(page, server)
-    until(page, "window.speed.chart !== null")
+    until(page, "Number(document.getElementById('fct-chart')?.dataset.points) > 0")
     files = {request: size for request, size in received.items() if request not in streams}
     events = requests.get(f"{server.url}/api/v1/events", params={"count": SNAPSHOTS}, timeout=60).content
     frames = [frame for frame in events.split(b"\n\n") if b"event: snapshot" in frame]
@@ -129,32 +100,6 @@ def _weight(server: Server, page: Page) -> dict[str, Any]:
         "page_kb": sum(files.values()) / 1000,
         "snapshot_kb": float(np.mean([len(frame) for frame in frames])) / 1000,
     }
-
-
-def _motion(page: Page, seconds: float) -> dict[str, Any]:
-    """Return the figures of the frames, and the CPU time of the main thread, while snapshots arrive."""
-    session = page.context.new_cdp_session(page)
-    session.send("Performance.enable", {"timeDomain": "threadTicks"})
-    before = _cpu(session)
-    measured = page.evaluate(MEASURE, seconds)
-    after = _cpu(session)
-    frames = np.array(measured["frames"])
-    return {
-        "first_chart_ms": measured["chart"],
-        "frame_ms_median": float(np.median(frames)),
-        "frame_ms_p99": float(np.percentile(frames, 99)),
-        "frame_ms_max": float(frames.max()),
-        "frames_dropped_share": float(1 - len(frames) * FRAME_MS / frames.sum()),
-        "long_tasks_per_s": len(measured["tasks"]) / seconds,
-        "long_task_ms_max": max(measured["tasks"], default=0.0),
-        **{f"cpu_{name.lower()}_ms_per_s": (after[name] - before[name]) * 1000 / seconds for name in DOMAINS},
-    }
-
-
-def _cpu(session: CDPSession) -> dict[str, float]:
-    """Return the CPU time of the main thread in each domain, in seconds."""
-    values = {row["name"]: row["value"] for row in session.send("Performance.getMetrics")["metrics"]}
-    return {name: float(values[f"{name}Duration"]) for name in DOMAINS}
 
 
 def _memory(page: Page, days: float) -> dict[str, float]:
@@ -179,9 +124,6 @@ def _heap_mb(session: CDPSession) -> float:
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="make bench-page", description=__doc__)
     parser.add_argument(
-        "--seconds", type=float, default=30.0, help="how long to watch (default: %(default)s)"
-    )
-    parser.add_argument(
         "--days", type=float, default=7.0, help="days of snapshots for the memory (default: %(default)s)"
     )
     parser.add_argument(
@@ -189,7 +131,7 @@ def main(argv: list[str] | None = None) -> int:
     )
     arguments = parser.parse_args(argv)
     for ports in arguments.ports:
-        print(json.dumps(page_speed(ports, arguments.seconds, arguments.days), indent=2))
+        print(json.dumps(page_figures(ports, arguments.days), indent=2))
     return 0
 
 
