@@ -11,7 +11,7 @@ from sluice.dataplane.flow_queues import SUB_QUEUES
 from sluice.dataplane.port_settings import PortSettings
 from sluice.policy.network.graph import Port, Topology
 from sluice.policy.schema.desired import PortBehaviour
-from sluice.policy.schema.entries import read
+from sluice.policy.schema.entries import read, write
 from sluice.policy.schema.field_kinds import name_port
 from sluice.policy.wire.agents import PortHeartbeat
 from sluice.runtime.settings.kinds import WebAddress
@@ -34,7 +34,7 @@ class PortAgentSettings:
     def __post_init__(self) -> None:
         if self.web is not None:
             WebAddress().read("web", self.web)
-        check_behaviour(self.behaviour)
+        read(PortBehaviour, write(self.behaviour))
 
     @property
     def behaviour_file(self) -> Path:
@@ -55,7 +55,7 @@ class PortAgentSettings:
 def port_settings(
     port: Port, behaviour: PortBehaviour, *, forwards: bool = True, queue_of: tuple[int, ...] = ()
 ) -> PortSettings:
-    """Return the port program's settings for a port. Raises FieldError if they are impossible.
+    """Return the port program's settings for a port.
 
     If a policy has more flow queues than a port, the port uses all that it has. A port at which the policy does not act
     neither marks nor drops. `forwards`: rules of Sluice choose the queue. Otherwise `queue_of` does, the queue of each
@@ -73,12 +73,6 @@ def port_settings(
         by_dscp=not forwards,
         queue_of=() if forwards else queue_of,
     )
-
-
-def check_behaviour(behaviour: PortBehaviour) -> None:
-    """Raise FieldError if no port could have this behaviour."""
-    for edge in (True, False):
-        port_settings(Port("s1", 1, "x", 0, rate_bps=1, edge=edge), behaviour)
 
 
 def load_start(path: Path) -> tuple[PortAgentSettings, Topology]:

@@ -17,7 +17,6 @@ import pytest
 from sluice.dataplane.libbpf import ffi, lib
 from sluice.dataplane.port import PortProgram
 from sluice.dataplane.port_settings import PortSettings
-from sluice.policy.errors import FieldError
 from sluice.policy.figures.validity import DELAYS_IN_UNIT, share_late
 from sluice.policy.wire.agents import TagCounters
 from sluice.runtime.command import run
@@ -181,25 +180,6 @@ def test_settings__another_way_of_marking_while_packets_flow(port: Port) -> None
         for _ in range(3):
             sender.send(frame(ipv4(ECT0, bytes(900))))
         assert ecn_of(received(capture, 3)) == [want] * 3
-
-
-@pytest.mark.parametrize(
-    ("field", "values"),
-    [
-        ("rate_bps", {"rate_bps": -1}),
-        ("mark_bytes", {"mark_bytes": 0}),
-        ("buffer_bytes", {"buffer_bytes": 2 * 10**9 + 1}),
-        ("mark_max_bytes", {"mark_max_bytes": 1000}),
-        ("mark_max_bytes", {"mark_max_bytes": 2 * 10**9 + 1}),
-        ("mark_max_bytes", {"mark_bytes": None, "mark_max_bytes": 5000}),
-        ("phantom_mark_bytes", {"phantom_mark_bytes": 0}),
-        ("phantom_percent", {"phantom_percent": 101}),
-    ],
-)
-def test_settings__impossible_ones_are_refused(field: str, values: dict[str, Any]) -> None:
-    with pytest.raises(FieldError) as error:
-        PortSettings(**{"rate_bps": 10**8, "mark_bytes": 1000, "buffer_bytes": 10**5, **values})
-    assert error.value.field == field
 
 
 def test_packets_without_ecn_are_never_marked(port: Port) -> None:

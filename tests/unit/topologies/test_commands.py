@@ -134,7 +134,6 @@ def test_settings_and_graph_survive_their_file(tmp_path: Path) -> None:
         ("rto_min_ms", {"rto_min_ms": 0}),
         ("initial_window", {"initial_window": 0}),
         ("mark_bytes", {"behaviour": PortBehaviour(mark_bytes=0)}),
-        ("mark_max_bytes", {"behaviour": PortBehaviour(mark_max_bytes=10)}),
         ("release_ns", {"behaviour": PortBehaviour(release_ns=-1)}),
     ],
 )

@@ -21,7 +21,7 @@ from sluice.hostagent.port.machine_watch import MachineWatch
 from sluice.hostagent.port.service import sole_agent
 from sluice.hostagent.port.settings import PortAgentSettings, write_json
 from sluice.hostagent.reporter import Channel
-from sluice.policy.errors import EnvironmentLacking, FieldError, SluiceError
+from sluice.policy.errors import EnvironmentLacking, SluiceError
 from sluice.policy.figures.validity import NO_DELAYS, MachineStatus
 from sluice.policy.network.graph import Topology
 from sluice.policy.schema.desired import Policy, PortBehaviour
@@ -169,15 +169,6 @@ def test_set_behaviour__reaches_attached_ports_and_those_attached_later(
     agent.reconcile()
     assert {(s.mark_bytes, s.buffer_bytes) for s in program.on.values()} == {(30_000, 200_000)}
     assert "s2-eth1" in program.on, "a port that is back is taken up"
-
-
-def test_set_behaviour__impossible_values_change_nothing(agent: PortAgent, program: FakeProgram) -> None:
-    agent.reconcile()
-    before = dict(program.on)
-    with pytest.raises(FieldError):
-        agent.set_behaviour(PortBehaviour(-1, 200_000))
-    assert program.on == before
-    assert agent.behaviour == PortBehaviour(None, 100_000)
 
 
 def test_apply__a_new_way_of_marking_replaces_the_last(agent: PortAgent, program: FakeProgram) -> None:
