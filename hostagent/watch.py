@@ -320,12 +320,11 @@ class FlowWatch:
                 self._record(connection)
         self._early = early
         rated = sorted(self._rated(living), key=lambda pair: (-pair[1], pair[0].cookie))
-        losses = self._watch.losses()
         return WatchStatus(
             watching=True,
             problem=reason(self.problem),
             recorded=self.recorded,
-            lost=losses.records + losses.connections,
+            lost=self._watch.lost(),
             living=len(living),
             connections=tuple(living_connection(c, rate, self._host) for c, rate in rated[:MOST_SHOWN]),
             addresses=self._used_addresses(),

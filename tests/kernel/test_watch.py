@@ -130,7 +130,7 @@ def test_another_namespace_is_left_alone(pair: Pair, watch: Watch, namespaces: l
         close_in_order(near, far)
     sockets_closed(c)
     assert not watch.ended()
-    assert watch.losses().records == 0
+    assert watch.lost() == 0
 
 
 def test_two_watches_do_not_disturb_each_other(pair: Pair, watch: Watch) -> None:

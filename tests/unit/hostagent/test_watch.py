@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sluice.dataplane.watch import Connection, Losses
+from sluice.dataplane.watch import Connection
 from sluice.hostagent.spool import Spool
 from sluice.hostagent.watch import (
     ABORTED,
@@ -184,8 +184,8 @@ class FakeWatch:
     def live(self) -> list[Connection]:
         return self.lives
 
-    def losses(self) -> Losses:
-        return Losses(2, 1)
+    def lost(self) -> int:
+        return 3
 
     def close(self) -> None:
         self.open = False
