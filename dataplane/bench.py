@@ -33,7 +33,7 @@ from sluice.dataplane.congestion import (
     register_congestion_control,
 )
 from sluice.dataplane.libbpf import failure, ffi, lib
-from sluice.dataplane.link_queues import HTB
+from sluice.dataplane.link_queues import CLASSES
 from sluice.dataplane.loader import Program, load, open_object
 from sluice.dataplane.port_settings import PortSettings
 from sluice.dataplane.tagger import DSCPS, Tagger, TagSettings
@@ -81,7 +81,7 @@ def measure() -> list[PacketCost]:
             sent_ns, run_ns = _ns_per_segment(program), _ns_per_packet(program, _datagram(None))
     return [
         PacketCost("tag", _tagger_ns(()), sent_ns),
-        PacketCost("tag and queue", _tagger_ns(HTB.priorities), sent_ns),
+        PacketCost("tag and queue", _tagger_ns(CLASSES), sent_ns),
         PacketCost("tag of a guest", _guest_ns(), sent_ns),
         *_socket_costs(sent_ns),
         PacketCost("port", _port_ns(), run_ns),

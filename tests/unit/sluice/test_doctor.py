@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from sluice import doctor
-from sluice.dataplane.link_queues import QdiscKind
 from sluice.doctor import Check, guarded, kernel, tiers_of, tried
 from sluice.doctor.kernel import Kernel, missing_capabilities, running
 from sluice.policy.controls import ours
@@ -80,7 +79,7 @@ def tiers(
     *,
     netem: bool = True,
     datapaths: str = "",
-    link: QdiscKind | None = None,
+    link: str | None = None,
 ) -> dict[str, str]:
     found = [Check(name, name in ok, "", "") for name in ALL] + [Check(doctor.DATAPATHS, True, datapaths, "")]
     return dict(tiers_of(found, kernel, netem, ["reno", "cubic"], link))
