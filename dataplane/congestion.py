@@ -27,9 +27,8 @@ from sluice.dataplane.shared_resource import Provided
 from sluice.dataplane.sockopt import SocketHook
 from sluice.dataplane.tagger import DSCPS, TagSettings
 from sluice.policy import controls
-from sluice.policy.controls import PREFIX
+from sluice.policy.controls import PARAMETERS_MAX, PREFIX
 from sluice.policy.errors import EnvironmentLacking
-from sluice.runtime.control_files import PARAMETERS_MAX
 
 log = logging.getLogger(__name__)
 

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
+from sluice.policy.controls import PARAMETERS_MAX
 from sluice.policy.errors import FieldError
 from sluice.policy.figures.validity import DELAY_COUNTS, NO_DELAYS, MachineStatus
 from sluice.policy.schema import entries
@@ -180,7 +181,7 @@ class HostSettings:
         default=None,
     )
     parameters: tuple[int, ...] = entry(
-        ListOf(Whole(0, 2**32 - 1), longest=16),
+        ListOf(Whole(0, 2**32 - 1), longest=PARAMETERS_MAX),
         "Values of the parameters of the congestion control, in the order of its file.",
         default=(),
     )

@@ -84,7 +84,7 @@ def test_main__names_only_what_it_has_built(
     tree: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tree / "bpf" / "two.bpf.c").write_text("int y;")
-    monkeypatch.setattr(build, "_compile", lambda name: build.object_path(name).write_text(""))
+    monkeypatch.setattr(build, "_clang", lambda source, target: target.write_text(""))
     assert build.main() == 0
     assert capsys.readouterr().out == f"{build.object_path('two')}\n"
     assert build.main() == 0
