@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CPU time of the tagger and the port program for a packet: `unshare --net python -m sluice.dataplane.bench`.
+"""CPU time of the tagger and the port program for a packet (`make bench ARGS="--only packets"`).
 
 The tagger runs on a TCP transfer over this network namespace's loopback device, and the kernel's statistics say how
 long it took, also for sockets that carry their tags themselves. The port program runs many times on one packet
@@ -17,7 +17,6 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -55,8 +54,7 @@ char LICENSE[] SEC("license") = "GPL";
 """
 
 
-@dataclass(frozen=True)
-class PacketCost:
+class PacketCost(NamedTuple):
     """Medians over ROUNDS."""
 
     program: str
@@ -223,12 +221,3 @@ def _ns_per_packet(program: Program, packet: bytes) -> int:
             raise failure(f"cannot run {program.name} on a test packet", code)
         means_ns.append(int(options.duration))
     return int(median(means_ns))
-
-
-def main() -> None:
-    for cost in measure():
-        print(f"{cost.program:22} {cost.ns_per_packet:6d} ns  (without: {cost.empty_ns_per_packet} ns)")
-
-
-if __name__ == "__main__":
-    main()

@@ -17,6 +17,7 @@ from sluice.hostagent.loop import Loop
 from sluice.hostagent.receiver import Receiver, ReceiverStatistics
 from sluice.hostagent.records import STOPPED
 from sluice.hostagent.reporter import Channel, Courier, Reporter
+from sluice.hostagent.routes import FabricRoutes
 from sluice.hostagent.sender import Sender
 from sluice.hostagent.service import AgentOptions
 from sluice.hostagent.spool import Spool
@@ -282,8 +283,6 @@ def host_control(options: AgentOptions) -> HostControl:
     noted = options.run_dir / "routes.json"
     if not options.fabric and not noted.exists():
         return HostControl(options.bpf)
-    from sluice.hostagent.routes import FabricRoutes  # few hosts of a testbed need it
-
     routes = FabricRoutes(options.fabric, noted)
     routes.restore()  # those of a killed agent, which may have had other prefixes
     return HostControl(options.bpf, routes if options.fabric else None)

@@ -23,7 +23,6 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from dataclasses import astuple
 from pathlib import Path
 
 from experiments.bench.measuring import Result, in_own_network, median_ratio, wait_for
@@ -326,7 +325,7 @@ if __name__ == "__main__":
         case ["link"]:
             print(json.dumps(_link_costs()))
         case ["programs"]:
-            print(json.dumps([astuple(cost) for cost in bench.measure()]))
+            print(json.dumps(bench.measure()))
         case ["connections"]:
             print(json.dumps(_connection_rates()))
         case ["send", seconds, rate, seed, *addresses]:

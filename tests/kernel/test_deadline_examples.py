@@ -14,7 +14,9 @@ import pytest
 
 from sluice.dataplane import build
 from sluice.dataplane.loader import Map
-from sluice.hostagent.sockets import FLOW, STATE, declared
+from sluice.hostagent.sockets import declared
+from sluice.hostagent.sockets.flow import FLOW
+from sluice.hostagent.sockets.options import STATE
 from sluice.runtime.wait import wait_until
 from tests.kernel.conftest import V4, Pair
 from tests.kernel.controls import reading

@@ -10,8 +10,7 @@ import pytest
 from sluice.dataplane.congestion import DEFAULT_CONTROL, HostEntry
 from sluice.dataplane.sockopt import cgroup_root
 from sluice.dataplane.watch import Connection, Watch
-from sluice.hostagent.containers import Containers
-from sluice.hostagent.watch import Host, to_record
+from sluice.hostagent.watch import Containers, Host, to_record
 from sluice.runtime.wait import wait_until
 from tests.kernel.lab import Namespace, address, connect, connected, send_and_receive
 from tests.kernel.watching import Cgroup, close_in_order
