@@ -20,7 +20,7 @@ from sluice.hostagent import sockets
 from sluice.hostagent.sockets import NoAgent, WrongField, declare, http, options, state
 from sluice.hostagent.sockets.flow import FLOW, pack_flow, unpack_flow
 from sluice.policy.errors import FieldError
-from tests.fakes.certificates import Authority
+from sluice.runtime.command import run
 
 
 class FakeSocket:
@@ -249,12 +249,13 @@ def test_start_server__declares_before_it_writes(monkeypatch: pytest.MonkeyPatch
 @pytest.fixture(scope="module")
 def contexts(tmp_path_factory: pytest.TempPathFactory) -> tuple[ssl.SSLContext, ssl.SSLContext]:
     """Of a server and a client."""
-    folder: Path = tmp_path_factory.mktemp("tls")
-    authority = Authority(folder, "ca")
-    pair = authority.issue("server")
+    pair: Path = tmp_path_factory.mktemp("tls") / "pair.pem"
+    elliptic = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]
+    made = ["-nodes", "-subj", "/CN=server", "-keyout", str(pair), "-out", f"{pair}.crt"]
+    run(["openssl", "req", "-x509", *elliptic, *made])
     server, client = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    server.load_cert_chain(pair.certificate, pair.key)
-    client.load_verify_locations(authority.certificate)
+    server.load_cert_chain(f"{pair}.crt", pair)
+    client.load_verify_locations(f"{pair}.crt")
     client.check_hostname = False
     return server, client
 
