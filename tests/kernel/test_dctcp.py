@@ -73,10 +73,10 @@ def echo_errors(data: list[Packet], acks: list[Packet]) -> tuple[int, int]:
 @pytest.mark.timing
 def test_calls_that_the_kernel_omits_do_no_harm(dumbbell: Dumbbell) -> None:
     """This build omits every third cut and returns the value that was observed on such a kernel."""
-    name = f"{CONTROL}x"
+    name = private_name(changed=True)
     whole = "\treturn cc_cut(sk, &ca->sender, ca->penalty_q20);\n"
     omitted = f"\tif (bpf_get_prandom_u32() % 3 == 0)\n\t\treturn 0x81104110;\n{whole}"
-    object_file = private_build(name=name, change=(whole, omitted))
+    object_file = private_build(change=(whole, omitted))
     with register_congestion_control(name, object_file):
         for host in (dumbbell.a, dumbbell.b):
             host.sysctl("net.ipv4.tcp_congestion_control", name)

@@ -81,10 +81,16 @@ def info(sender: socket.socket) -> Info:
     )
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of the compiled programs, for all tests."""
+    return tmp_path_factory.mktemp("control")
+
+
 @pytest.fixture
-def control(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Control:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    path = tmp_path / "control.h"
+def control(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Control:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder))
+    path = folder / "control.h"
     path.write_text(TEXT)
     return control_files.read(path)
 
@@ -151,9 +157,9 @@ def test_a_loss_and_a_timeout_have_hooks(bell: Dumbbell, control: Control) -> No
         one.close()
 
 
-def test_swift_loads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_swift_loads(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The kernel's verifier accepts a control with roots, divisions and loops."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder))
     swift = control_files.read(Path(peers.__file__).with_name("swift.h"))
     with register_congestion_control(swift.kernel_name):
         assert swift.kernel_name in available()
@@ -161,5 +167,7 @@ def test_swift_loads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_another_agent_finds_the_compiled_program(control: Control) -> None:
     first = build.control_object(control)
+    made_ns = first.stat().st_mtime_ns
     assert build.control_object(control) == first
+    assert first.stat().st_mtime_ns == made_ns
     assert first.name.startswith(f"{NAME}-")
