@@ -207,3 +207,9 @@ def send_and_receive(sender: socket.socket, receiver: socket.socket, size_bytes:
                 pending = pending[sender.send(pending[:65536]) :]
         received += len(receiver.recv(65536))
     sender.settimeout(300)
+
+
+def tcp_info(sock: socket.socket, place: int, layout: str = "=I") -> int:
+    """Return a number at a place of struct tcp_info (include/uapi/linux/tcp.h)."""
+    info = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 232)
+    return int(struct.unpack_from(layout, info, place)[0])

@@ -128,14 +128,14 @@ def test_the_law_reproduces_every_window_of_the_kernel(
 
 def answered(law: ModuleType, program: str, declared: FlowFields, windows: list[Window]) -> list[Window]:
     """Return the windows with what the law of a control answers to their inputs."""
-    importance = [round(declared.get(name, 0) * 1000) for name in ("importance", "importance_share")]
+    of_1000 = declared.get("importance", 0) * 1000, declared.get("importance_share", 0) * 1000
     state, found = law.ffi.new("struct sl_datcp_state *"), []
     for w in windows:
         unanswered = replace(w, urgency_q16=1 << 16, precedence_q16=0, penalty_q20=0, bound=0)
         record = law.ffi.new("struct sl_window_record *", astuple(unanswered))
         if program == DATCP:
             timed = w.flags & HAS_SIZE and w.flags & HAS_DEADLINE
-            goal = law.ffi.new("struct sl_datcp_goal *", (bool(timed), 0, *importance))
+            goal = law.ffi.new("struct sl_datcp_goal *", (bool(timed), 0, *map(round, of_1000)))
             law.lib.sl_control_datcp(state, goal, law.lib.SL_QUENCH_NEVER, w.rtt_us, record)
         else:
             getattr(law.lib, program.replace("cc_", "sl_control_"))(record)

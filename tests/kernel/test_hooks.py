@@ -3,7 +3,6 @@
 
 import os
 import socket
-import struct
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -19,7 +18,7 @@ from sluice.policy.controls import Control
 from sluice.runtime import control_files
 from sluice.runtime.wait import wait_until
 from tests.kernel.bottleneck import BUFFER_BYTES, K_BYTES, PORT, RATE_BPS, Dumbbell, Flows, bottleneck, flows
-from tests.kernel.lab import Namespace
+from tests.kernel.lab import Namespace, tcp_info
 
 pytestmark = pytest.mark.usefixtures("no_plugin_stays")
 
@@ -62,7 +61,7 @@ static void on_timeout(struct sl_sender *s)
 
 
 class Info(NamedTuple):
-    """What struct tcp_info says of a sender (include/uapi/linux/tcp.h)."""
+    """What struct tcp_info says of a sender."""
 
     mss_bytes: int
     unacked: int
@@ -72,13 +71,7 @@ class Info(NamedTuple):
 
 
 def info(sender: socket.socket) -> Info:
-    raw = sender.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 112)
-    return Info(
-        *(
-            struct.unpack_from(kind, raw, at)[0]
-            for kind, at in zip("IIIIQ", (16, 24, 68, 80, 104), strict=True)
-        )
-    )
+    return Info(*(tcp_info(sender, place) for place in (16, 24, 68, 80)), tcp_info(sender, 104, "=Q"))
 
 
 @pytest.fixture(scope="module")

@@ -100,8 +100,7 @@ def test_frames_without_a_tag_go_to_queue_0(port: Port) -> None:
     assert program.counters(PORT)[0].packets > before
 
 
-@pytest.mark.parametrize("ip", [ipv4, ipv6])
-@pytest.mark.parametrize("ect", [ECT0, ECT1])
+@pytest.mark.parametrize(("ip", "ect"), [(ipv4, ECT0), (ipv6, ECT1)])
 def test_marks_packets_that_find_more_than_k_and_changes_nothing_else(port: Port, ip: Ip, ect: int) -> None:
     program, sender, capture = port
     sent = [frame(ip(21 << 2 | ect, bytes(900)), 2 << 13) for _ in range(10)]
@@ -271,8 +270,7 @@ LEFT = replace(OPEN, by_dscp=True, queue_of=tuple(dscp % 8 for dscp in range(64)
 """Of a port of a switch that forwards by itself."""
 
 
-@pytest.mark.parametrize("tci", [None, 10], ids=["plain", "VLAN"])
-@pytest.mark.parametrize("ip", [ipv4, ipv6])
+@pytest.mark.parametrize(("ip", "tci"), [(ipv4, None), (ipv6, 10)], ids=["plain", "VLAN"])
 def test_by_dscp__the_program_chooses_the_queue_and_counts(port: Port, ip: Ip, tci: int | None) -> None:
     program, sender, capture = port
     program.set(PORT, LEFT)

@@ -15,7 +15,7 @@ from sluice.dataplane.watch import Connection, Watch
 from sluice.policy.schemes.ports import port_burst_bytes
 from sluice.runtime.command import run
 from sluice.runtime.wait import wait_until
-from tests.kernel.lab import Namespace
+from tests.kernel.lab import Namespace, tcp_info
 
 NEVER_NS = 3600 * 10**9
 """An idle gap that no test waits for."""
@@ -64,8 +64,7 @@ def sockets_closed(ns: Namespace) -> None:
 
 def wait_acknowledged(sock: socket.socket) -> None:
     """Wait until no data is in flight (tcpi_unacked of TCP_INFO)."""
-    offset = 24
-    while struct.unpack_from("@I", sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104), offset)[0]:
+    while tcp_info(sock, 24):
         pass
 
 
