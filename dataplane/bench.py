@@ -185,7 +185,7 @@ def _transfer() -> None:
 
 def _port_ns() -> int:
     # This rate is higher than the packets' rate, so that the queue stays short and every packet passes.
-    settings = PortSettings(400 * 10**9, mark_bytes=97_500, buffer_bytes=360_000, urgent_first=True)
+    settings = PortSettings(mark_bytes=97_500, buffer_bytes=360_000, urgent_first=True, rate_bps=400 * 10**9)
     with load("port") as port:
         port.map("settings").update(LOOPBACK_IFINDEX, settings.pack())
         for name in ("states", "counters"):

@@ -4,8 +4,7 @@
 import struct
 from dataclasses import dataclass
 
-from sluice.dataplane.flow_queues import QUEUES
-from sluice.policy.schemes.ports import PHANTOM_PERCENT, MarkBy, last_mark_bytes
+from sluice.policy.schemes.ports import PHANTOM_PERCENT, MarkBy, PortMarking, last_mark_bytes
 
 DSCPS = 64
 _LAYOUT = f"=7QIxxxxQIIIxxxxII{DSCPS}s"
@@ -16,8 +15,8 @@ _MARK_BY: dict[str, int] = {MarkBy.PORT: 0, MarkBy.QUEUE: 1, MarkBy.AHEAD: 2}
 """enum sl_mark_by."""
 
 
-@dataclass(frozen=True)
-class PortSettings:
+@dataclass(frozen=True, kw_only=True)
+class PortSettings(PortMarking):
     """Settings of one port. The virtual queue drains at `rate_bps`, which should be the real rate of the port's HTB.
 
     The numbers are in the ranges of a checked PortBehaviour.
@@ -25,14 +24,6 @@ class PortSettings:
 
     rate_bps: int
     """0: the port neither marks nor drops."""
-    mark_bytes: int | None
-    """K, or min of the ramp. A packet that finds a larger backlog is (on a ramp: may be) marked. None: no marks."""
-    buffer_bytes: int
-    """The port drops a packet that does not fit within this limit."""
-    mark_max_bytes: int | None = None
-    """Max of the ramp. Above it every packet is marked, from min to max with linear probability. None: no ramp."""
-    phantom_mark_bytes: int | None = None
-    """A packet that finds a larger phantom queue is marked. None: there is no phantom queue."""
     phantom_percent: int = PHANTOM_PERCENT
     """The phantom queue drains at this share of `rate_bps`."""
     sub_queues: int | None = None
@@ -45,15 +36,6 @@ class PortSettings:
     """No rule of Sluice chooses the queue: the program counts packets by their DSCP …"""
     queue_of: tuple[int, ...] = ()
     """… and chooses the queue of each DSCP by this. Empty: it changes nothing."""
-    urgent_first: bool = False
-    """The port drops what is least urgent first (laws/drop_order.h). Otherwise it drops what does not fit."""
-
-    mark_by: str = MarkBy.PORT
-    """The backlog that is compared with `mark_bytes`."""
-    last_queue: int = QUEUES - 1
-    """The lowest queue, in which …"""
-    last_mark_factor: int = 1
-    """… the threshold is this multiple of `mark_bytes`."""
 
     def pack(self) -> bytes:
         """Return the settings as struct port_settings of bpf/port.h."""

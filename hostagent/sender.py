@@ -156,14 +156,8 @@ class OutgoingConnection:
         self._fin = ends_with_fin or active.flow.endless
         self._notice = bytearray()
         self._remaining = sys.maxsize if active.flow.endless else active.flow.bytes - HEADER_BYTES
-        self._head = Header(
-            active.sequence,
-            active.flow.bytes,
-            self._started_ns,
-            round(active.flow.deadline_us or 0),
-            self._fin,
-            active.flow.endless,
-        ).pack()
+        flow = active.flow
+        self._head = Header(active.sequence, flow.bytes, self._started_ns, self._fin, flow.endless).pack()
         try:
             self._declare(active)
             if active.ends_ns is not None:

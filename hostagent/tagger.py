@@ -71,7 +71,11 @@ class Guests:
 
     def follow(self, tagger: Tagger, looks: bool) -> None:
         """Tag the packets of new interfaces. `looks`: see, too, whether another program has removed the filters."""
-        present = {name: index for index, name in socket.if_nameindex() if self._is_guest(name)}
+        present = {
+            name: index
+            for index, name in socket.if_nameindex()
+            if name not in self._own and any(fnmatchcase(name, pattern) for pattern in self._patterns)
+        }
         kept = {name for name, index in self._attached.items() if present.get(name) == index}
         if looks:
             kept = {name for name in kept if tagger.tags_guest(name)}
@@ -100,9 +104,6 @@ class Guests:
                 check.look(received, seen, partial(tagger.attach_guest, name))
             if check.is_skipped and not was_skipped:
                 log.warning("%s", _untagged(name, skipped(name)))
-
-    def _is_guest(self, name: str) -> bool:
-        return name not in self._own and any(fnmatchcase(name, pattern) for pattern in self._patterns)
 
     def leave(self, tagger: Tagger) -> None:
         """Remove the filters."""

@@ -242,17 +242,12 @@ class Containers:
         None outside of containers, and for a cgroup that has ended before it was seen.
         """
         if cgroup and cgroup not in self._names and time.monotonic() - self._looked_s >= _RESCAN_S:
-            folders = [Path(folder) for folder, _, _ in os.walk(self._root)]
-            self._names = {inode: _container(folder) for folder in folders if (inode := _inode(folder))}
+            self._names = {}
+            for folder, _, _ in os.walk(self._root):
+                with suppress(OSError):  # it has just ended
+                    self._names[Path(folder).stat().st_ino] = _container(Path(folder))
             self._looked_s = time.monotonic()
         return self._names.get(cgroup)
-
-
-def _inode(folder: Path) -> int:
-    try:
-        return folder.stat().st_ino
-    except OSError:  # it has just ended
-        return 0
 
 
 def _container(folder: Path) -> str | None:

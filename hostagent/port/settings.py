@@ -63,10 +63,10 @@ def port_settings(
     """
     acts = name_port(behaviour.acts_at, port.id) and (forwards or queue_of)
     if not acts:
-        return PortSettings(0, None, behaviour.buffer_bytes, by_dscp=not forwards)
+        return PortSettings(None, behaviour.buffer_bytes, rate_bps=0, by_dscp=not forwards)
     return PortSettings(
-        port.rate_bps,
         **asdict(behaviour.marking(edge=port.edge)),
+        rate_bps=port.rate_bps,
         sub_queues=behaviour.sub_queues and min(behaviour.sub_queues, SUB_QUEUES),
         release_ns=behaviour.release_ns or 0,
         vlan_queue=behaviour.untagged_queue,

@@ -47,7 +47,7 @@ def bottleneck(namespaces: list[Namespace], control: str) -> Iterator[Dumbbell]:
             with host:
                 entry.set(DEFAULT_CONTROL)
         with router:
-            ports.attach(PORT, PortSettings(RATE_BPS, K_BYTES, BUFFER_BYTES))
+            ports.attach(PORT, PortSettings(K_BYTES, BUFFER_BYTES, rate_bps=RATE_BPS))
         yield Dumbbell(a, router, b, ports)
 
 

@@ -26,7 +26,7 @@ from tests.kernel.lab import Namespace
 from tests.kernel.port_frames import level_bytes
 from tests.kernel.watching import sent_and_backlog_bytes
 
-RAMP = PortSettings(RATE_BPS, mark_bytes=80_000, mark_max_bytes=120_000, buffer_bytes=200_000)
+RAMP = PortSettings(mark_bytes=80_000, mark_max_bytes=120_000, buffer_bytes=200_000, rate_bps=RATE_BPS)
 DATCP = "cc_datcp"
 
 

@@ -44,7 +44,7 @@ class Port:
     pair: Pair
 
     def flow_queues(self, sub_queues: int | None, release_ns: int = RELEASE_NS) -> None:
-        settings = PortSettings(RATE_BPS, None, 10**8, sub_queues=sub_queues, release_ns=release_ns)
+        settings = PortSettings(None, 10**8, sub_queues=sub_queues, release_ns=release_ns, rate_bps=RATE_BPS)
         self.program.set(PORT, settings)
 
     def send(self, flow: int, number: int, queue: int = 2, ip: Ip = ipv4) -> None:
@@ -103,7 +103,7 @@ def port(pair: Pair) -> Iterator[Port]:
         sender.bind((PORT, 0))
     with sender, PortProgram() as program, Capture(pair.b, "eth0") as capture, pair.a:
         program.make_flow_queues(PORT)
-        program.attach(PORT, PortSettings(RATE_BPS, None, 10**8))
+        program.attach(PORT, PortSettings(None, 10**8, rate_bps=RATE_BPS))
         yield Port(program, sender, capture, pair)
 
 
@@ -226,7 +226,7 @@ def test_a_change_while_packets_wait_loses_none(port: Port) -> None:
 
 
 def test_a_packet_dropped_at_the_buffer_is_in_no_sub_queue(port: Port) -> None:
-    port.program.set(PORT, PortSettings(RATE_BPS, None, 5_000, sub_queues=8, release_ns=RELEASE_NS))
+    port.program.set(PORT, PortSettings(None, 5_000, sub_queues=8, release_ns=RELEASE_NS, rate_bps=RATE_BPS))
     for number in range(40):
         port.send(1, number)
     dropped = port.program.counters(PORT)[2].dropped
@@ -293,7 +293,7 @@ def test_a_packet_that_a_busy_driver_returns_leaves_once(pair: Pair, busy_peer: 
     with pair.a, socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as sender, PortProgram() as program:
         sender.bind((PORT, 0))
         program.make_flow_queues(PORT)
-        program.attach(PORT, PortSettings(10**10, None, 10**8, sub_queues=8, release_ns=RELEASE_NS))
+        program.attach(PORT, PortSettings(None, 10**8, sub_queues=8, release_ns=RELEASE_NS, rate_bps=10**10))
         sent, data = 0, frame(ipv4(0, bytes(100)), 2 << 13)
         while requeues(pair.a) < 5:
             for _ in range(1000):

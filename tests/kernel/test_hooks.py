@@ -142,10 +142,10 @@ def test_a_loss_and_a_timeout_have_hooks(bell: Dumbbell, control: Control) -> No
         [sender] = one.senders
         run_until(one, lambda: info(sender).cwnd == 5, "a loss, because the window is larger than the buffer")
         with bell.router:
-            bell.ports.set(PORT, PortSettings(RATE_BPS, K_BYTES, 1))  # drops all that waits
+            bell.ports.set(PORT, PortSettings(K_BYTES, 1, rate_bps=RATE_BPS))  # drops all that waits
         run_until(one, lambda: info(sender).cwnd == 1, "a timeout, at which the kernel leaves one packet")
         with bell.router:
-            bell.ports.set(PORT, PortSettings(RATE_BPS, K_BYTES, BUFFER_BYTES))
+            bell.ports.set(PORT, PortSettings(K_BYTES, BUFFER_BYTES, rate_bps=RATE_BPS))
         run_until(one, lambda: info(sender).cwnd == 3, "the hook's window")
         one.close()
 

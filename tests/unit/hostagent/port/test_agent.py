@@ -133,10 +133,10 @@ def agent(tmp_path: Path, graph: Topology, program: FakeProgram, database: FakeD
 def test_reconcile__each_port_with_its_own_rate(agent: PortAgent, program: FakeProgram) -> None:
     agent.reconcile()
     assert program.on == {
-        "s1-eth1": PortSettings(10**7, None, 100_000),
-        "s1-eth2": PortSettings(2 * 10**7, None, 100_000),
-        "s2-eth1": PortSettings(10**7, None, 100_000),
-        "s2-eth2": PortSettings(2 * 10**7, None, 100_000),
+        "s1-eth1": PortSettings(None, 100_000, rate_bps=10**7),
+        "s1-eth2": PortSettings(None, 100_000, rate_bps=2 * 10**7),
+        "s2-eth1": PortSettings(None, 100_000, rate_bps=10**7),
+        "s2-eth2": PortSettings(None, 100_000, rate_bps=2 * 10**7),
     }
 
 
