@@ -15,7 +15,7 @@ import socket
 import struct
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -35,7 +35,7 @@ from sluice.dataplane.libbpf import failure, ffi, lib
 from sluice.dataplane.link_queues import CLASSES
 from sluice.dataplane.loader import Program, load, open_object
 from sluice.dataplane.port_settings import PortSettings
-from sluice.dataplane.tagger import DSCPS, Tagger, TagSettings
+from sluice.dataplane.tagger import Tagger, TagSettings
 from sluice.policy.errors import EnvironmentLacking
 from sluice.runtime.command import run
 
@@ -78,17 +78,16 @@ def measure() -> list[PacketCost]:
             program = empty.program("sluice_empty")
             sent_ns, run_ns = _ns_per_segment(program), _ns_per_packet(program, _datagram(None))
     return [
-        PacketCost("tag", _tagger_ns(()), sent_ns),
-        PacketCost("tag and queue", _tagger_ns(CLASSES), sent_ns),
+        PacketCost("tag", _tagger_ns(TagSettings()), sent_ns),
+        PacketCost("tag and queue", _tagger_ns(TagSettings(priorities=CLASSES * 8)), sent_ns),
         PacketCost("tag of a guest", _guest_ns(), sent_ns),
         *_socket_costs(sent_ns),
         PacketCost("port", _port_ns(), run_ns),
     ]
 
 
-def _tagger_ns(priorities: Sequence[int]) -> int:
-    by_dscp = [priorities[dscp % len(priorities)] for dscp in range(DSCPS)] if priorities else []
-    with Tagger(TagSettings(priorities=tuple(by_dscp))) as tagger:
+def _tagger_ns(settings: TagSettings) -> int:
+    with Tagger(settings) as tagger:
         return _ns_per_segment(tagger.program)
 
 
@@ -109,7 +108,7 @@ def _socket_costs(empty_ns: int) -> Iterator[PacketCost]:
         for tags in (NO_TAGS, TagSettings()):
             host.set(ControlSettings(control=_CONTROL, tags=tags))
             costs_ns.append(_ns_per_choice())
-        yield PacketCost("tag, left to sockets", _tagger_ns(()), empty_ns)
+        yield PacketCost("tag, left to sockets", _tagger_ns(TagSettings()), empty_ns)
         yield PacketCost("a socket's tag", costs_ns[1], costs_ns[0])
 
 

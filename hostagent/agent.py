@@ -225,7 +225,7 @@ class Agent:
             default_congestion_control=self._control.default,
             fallback=bool(fallback_reason),
             fallback_reason=reason(fallback_reason),
-            hook=self._hook.available,
+            hook=not self._hook.problem,
             hook_problem=reason(self._hook.problem),
             tagger=self._tagger.attached,
             spool_depth=self._spool.depth,

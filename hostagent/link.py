@@ -99,7 +99,10 @@ class HostLink:
             except (SluiceError, CommandFailed) as error:
                 problems.append(str(error))
         self.name = kinds[0] if kinds else ""
-        self._note("; ".join(problems))
+        problem = "; ".join(problems)
+        if problem and problem != self.problem:
+            log.warning("%s", problem)
+        self.problem = problem
 
     def begin(self) -> None:
         """Make the queues, or remove those that a killed agent has left."""
@@ -132,11 +135,6 @@ class HostLink:
             except (SluiceError, CommandFailed) as error:
                 log.warning("%s", error)
         return removed
-
-    def _note(self, problem: str) -> None:
-        if problem and problem != self.problem:
-            log.warning("%s", problem)
-        self.problem = problem
 
 
 class LinkMeter:

@@ -241,28 +241,20 @@ class FlowHook:
         self.problem = "" if use_bpf else "programs cannot declare flows: BPF is switched off (--no-bpf)"
         """Why programs cannot declare flows; empty if they can."""
 
-    @property
-    def available(self) -> bool:
-        """Whether programs on this machine can declare flows."""
-        return not self.problem
-
     def ensure(self) -> None:
         """Attach the hook if no agent of this machine has it attached now."""
         if self._hook is None:
             return
+        problem = ""
         try:
             self._hook.ensure()
         except EnvironmentLacking as lacking:
-            self._note(f"programs cannot declare flows: {lacking}")
-        else:
-            self._note("")
+            problem = f"programs cannot declare flows: {lacking}"
+        if problem and problem != self.problem:
+            log.warning("%s", problem)
+        self.problem = problem
 
     def close(self) -> None:
         """Detach this agent's hook. A second call does nothing."""
         if self._hook is not None:
             self._hook.close()
-
-    def _note(self, problem: str) -> None:
-        if problem and problem != self.problem:
-            log.warning("%s", problem)
-        self.problem = problem
