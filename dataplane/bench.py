@@ -22,15 +22,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
-from sluice.dataplane import build
+from sluice.dataplane import build, congestion
 from sluice.dataplane.clsact import attach_clsact, detach_clsact
-from sluice.dataplane.congestion import (
-    NO_TAGS,
-    ControlSettings,
-    HostEntry,
-    in_first_namespace,
-    register_congestion_control,
-)
 from sluice.dataplane.libbpf import failure, ffi, lib
 from sluice.dataplane.link_queues import CLASSES
 from sluice.dataplane.loader import Program, load, open_object
@@ -68,7 +61,7 @@ def measure() -> list[PacketCost]:
 
     It changes the loopback device, so it refuses the machine's first network namespace.
     """
-    if in_first_namespace():
+    if congestion.in_first_namespace():
         raise EnvironmentLacking("it changes the loopback device: run it under `unshare --net`")
     run(["ip", "link", "set", "lo", "mtu", "1500", "up"])
     run(["ethtool", "-K", "lo", "tso", "off", "gso", "off"])
@@ -102,11 +95,11 @@ def _socket_costs(empty_ns: int) -> Iterator[PacketCost]:
     that it builds packets."""
     settings = Path("/proc/sys/net/ipv4")
     (settings / "tcp_ecn").write_text("1")
-    with register_congestion_control(_CONTROL), HostEntry() as host:
+    with congestion.register_congestion_control(_CONTROL), congestion.HostEntry() as host:
         (settings / "tcp_congestion_control").write_text(_CONTROL)
         costs_ns = []
-        for tags in (NO_TAGS, TagSettings()):
-            host.set(ControlSettings(control=_CONTROL, tags=tags))
+        for tags in (congestion.NO_TAGS, TagSettings()):
+            host.set(congestion.ControlSettings(control=_CONTROL, tags=tags))
             costs_ns.append(_ns_per_choice())
         yield PacketCost("tag, left to sockets", _tagger_ns(TagSettings()), empty_ns)
         yield PacketCost("a socket's tag", costs_ns[1], costs_ns[0])

@@ -11,20 +11,9 @@ from typing import Any
 import pytest
 
 from sluice.dataplane.watch import Connection
+from sluice.hostagent import watch as flow_watch
 from sluice.hostagent.spool import Spool
-from sluice.hostagent.watch import (
-    ABORTED,
-    ADDRESS_NS,
-    CUT,
-    MOST_SHOWN,
-    RESET_AFTER_ALL,
-    Containers,
-    FlowWatch,
-    Host,
-    is_complete,
-    is_sender,
-    to_record,
-)
+from sluice.hostagent.watch import Containers, FlowWatch, Host, is_complete, is_sender, to_record
 from sluice.policy.errors import EnvironmentLacking
 from sluice.policy.wire.agents import MAX_ADDRESSES, WatchStatus
 from sluice.policy.wire.records import FINISHED, UNFINISHED, WATCHED, FlowRecord
@@ -127,7 +116,7 @@ def test_to_record__a_connection_without_data_is_no_flow() -> None:
         ({"error": errno.ECONNRESET}, "reset by the other end"),
         ({"error": errno.ETIMEDOUT}, "timed out"),
         ({"error": errno.EHOSTUNREACH}, "no route to host"),
-        ({}, ABORTED),
+        ({}, flow_watch.ABORTED),
     ],
 )
 def test_to_record__not_all_was_acknowledged(changes: dict[str, Any], reason: str) -> None:
@@ -144,7 +133,7 @@ def test_to_record__a_reset_after_the_last_byte_does_no_harm() -> None:
     ("changes", "status", "reason"),
     [
         ({"received_at_ns": None}, FINISHED, ""),  # this end closed first, and in order
-        ({"received_at_ns": None, "closed": False}, UNFINISHED, CUT),
+        ({"received_at_ns": None, "closed": False}, UNFINISHED, flow_watch.CUT),
         ({"error": errno.ECONNRESET}, UNFINISHED, "reset by the other end"),
     ],
 )
@@ -165,7 +154,7 @@ def test_to_record__a_client_that_resets_after_its_answer_may_have_had_it_in_tim
     declared = {"declared_start_ns": 2 * 10**9, "declared_deadline_ns": 4 * 10**9}
     reset = {**declared, "sent_at_ns": None, "pending_bytes": 1, "error": errno.ECONNRESET}
     made = record(upload(**reset, all_sent=True))
-    assert (made.status, made.reason) == (UNFINISHED, RESET_AFTER_ALL)
+    assert (made.status, made.reason) == (UNFINISHED, flow_watch.RESET_AFTER_ALL)
     assert (made.deadline_us, made.met) == (None, None)
     assert record(upload(**reset)).met is False, "not all was sent"
     assert record(upload(**reset, all_sent=True, last_sent_ns=4 * 10**9 + 1)).met is False, "sent too late"
@@ -250,7 +239,7 @@ def test_status__shows_the_fastest_and_counts_all(watched: Watched) -> None:
     kernel.lives = [upload(cookie=i, sent_bytes=1000 * (i + 1)) for i in range(100)] + [DOWNLOAD]
     status = watch.status()
     assert (status.living, status.lost) == (100, 3)
-    assert len(status.connections) == MOST_SHOWN
+    assert len(status.connections) == flow_watch.MOST_SHOWN
     assert status.connections[0].bytes == 100_000
     watch.end()
     assert not kernel.open
@@ -263,7 +252,7 @@ def test_status__has_the_addresses_of_containers_for_some_minutes(watched: Watch
     old, *new = (ip_address(f"10.4.0.{i}") for i in range(1, MAX_ADDRESSES + 3))
     pod = partial(upload, elsewhere=True, remote=ELSEWHERE, read_ns=now_ns)
     kernel.ends = [
-        pod(local=old, read_ns=now_ns - ADDRESS_NS),
+        pod(local=old, read_ns=now_ns - flow_watch.ADDRESS_NS),
         *(pod(local=address) for address in (*new, new[1])),
         pod(local=ip_address("127.0.0.1")),
         pod(local=ip_address("fe80::1")),
@@ -271,7 +260,7 @@ def test_status__has_the_addresses_of_containers_for_some_minutes(watched: Watch
     ]
     assert watch.status().addresses == tuple(map(str, [new[1], *reversed(new[2:])]))
     assert (spool.records[0].src, spool.records[0].dst) == ("h1", str(ELSEWHERE))
-    kernel.ends = [pod(local=old, read_ns=now_ns - ADDRESS_NS)]
+    kernel.ends = [pod(local=old, read_ns=now_ns - flow_watch.ADDRESS_NS)]
     assert str(old) not in watch.status().addresses
 
 
