@@ -95,16 +95,17 @@ class Port:
 
 
 @pytest.fixture
-def port(pair: Pair) -> Iterator[Port]:
+def port(pair: Pair, port_program: PortProgram) -> Iterator[Port]:
     make_queues(pair.a, PORT, RATE_BPS)
     pair.a.sysctl(f"net.ipv6.conf.{PORT}.disable_ipv6", 1)
     with pair.a:
         sender = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
         sender.bind((PORT, 0))
-    with sender, PortProgram() as program, Capture(pair.b, "eth0") as capture, pair.a:
-        program.make_flow_queues(PORT)
-        program.attach(PORT, PortSettings(None, 10**8, rate_bps=RATE_BPS))
-        yield Port(program, sender, capture, pair)
+    with sender, Capture(pair.b, "eth0") as capture, pair.a:
+        port_program.make_flow_queues(PORT)
+        port_program.attach(PORT, PortSettings(None, 10**8, rate_bps=RATE_BPS))
+        yield Port(port_program, sender, capture, pair)
+        port_program.detach(PORT)
 
 
 @pytest.mark.parametrize(("ip", "backlogs"), [(ipv4, (120, 40)), (ipv6, (40, 40, 40))])
