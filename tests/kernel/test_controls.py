@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The deadline-aware congestion controls over a real bottleneck. The laws must reproduce their windows."""
+"""The congestion controls over a real bottleneck. The laws must reproduce their windows."""
 
 import contextlib
 import itertools
@@ -20,7 +20,8 @@ from sluice.dataplane.port_settings import PortSettings
 from sluice.dataplane.sockopt import Attachment
 from sluice.dataplane.windows import HAS_DEADLINE, HAS_SIZE, KEPT, SLOW_START, Window, WindowLog
 from sluice.hostagent.sockets import FlowFields, Phase, declare, state
-from tests.kernel.bottleneck import PORT, RATE_BPS, Dumbbell, Flows, bottleneck, delivered, flows
+from tests.kernel.bottleneck import K_BYTES, PORT, RATE_BPS, Dumbbell, Flows, bottleneck, delivered, flows
+from tests.kernel.capture import ACK, ECE, SYN, Capture, Packet
 from tests.kernel.controls import PROGRAMS, private_build, private_name
 from tests.kernel.lab import Namespace
 from tests.kernel.port_frames import level_bytes
@@ -28,6 +29,7 @@ from tests.kernel.watching import sent_and_backlog_bytes
 
 RAMP = PortSettings(mark_bytes=80_000, mark_max_bytes=120_000, buffer_bytes=200_000, rate_bps=RATE_BPS)
 DATCP = "cc_datcp"
+CE = 3
 
 
 @pytest.fixture(scope="module")
@@ -316,3 +318,67 @@ def test_a_suspended_flow_resumes_after_the_others_end(bell: Dumbbell) -> None:
         alone.run(0.1)
     assert state(alone.senders[0]).resumes >= 1
     alone.close()
+
+
+# -- the echo of marks, and calls that the kernel omits
+
+
+@pytest.mark.timing
+@only("program", ["cc_dctcp"])
+def test_an_ack_echoes_ce_exactly_if_its_packets_had_it(bell: Dumbbell) -> None:
+    """RFC 8257, section 3.2, for every ACK: delayed ACKs must keep the number of marked packets exact."""
+    with Capture(bell.b, "eth0") as arriving, Capture(bell.router, PORT) as acknowledging:
+        one = flows(bell, 1)
+        one.run(1.5)
+        one.drain()
+        acks = [p for p in acknowledging.packets() if p.flags & ACK and not p.flags & SYN]
+        data = sorted(
+            (p for p in arriving.packets() if p.data_bytes), key=lambda p: (p.seq - acks[0].ack) % 2**32
+        )
+        one.close()
+    wrong, mixed = echo_errors(data, acks)
+    changes = sum(first.ecn != second.ecn for first, second in pairwise(data))
+    print(
+        f"{len(data)} packets, CE changes {changes} times, {len(acks)} ACKs: {mixed} for both kinds, {wrong} wrong"
+    )
+    assert changes > 50
+    assert len(acks) < 0.8 * len(data), "the test needs delayed ACKs"
+    # The kernel omits the call of a program that it interrupts on the same processor: more often on a busy machine.
+    assert mixed + wrong <= 2 + 0.05 * changes
+
+
+def echo_errors(data: list[Packet], acks: list[Packet]) -> tuple[int, int]:
+    """Return how many ACKs have an ECE that differs from their packets' CE, and how many have packets of both kinds."""
+    wrong = mixed = position = 0
+    for ack in acks:
+        marks = set()
+        while (
+            position < len(data)
+            and (ack.ack - data[position].seq - data[position].data_bytes) % 2**32 < 2**31
+        ):
+            marks.add(data[position].ecn == CE)
+            position += 1
+        mixed += len(marks) == 2
+        wrong += len(marks) == 1 and marks != {bool(ack.flags & ECE)}
+    return wrong, mixed
+
+
+@pytest.mark.timing
+@only("program", ["cc_dctcp"])
+def test_calls_that_the_kernel_omits_do_no_harm(bell: Dumbbell) -> None:
+    """This build omits every third cut and returns the value that was observed on such a kernel."""
+    name = private_name(changed=True)
+    whole = "\treturn cc_cut(sk, &ca->sender, ca->penalty_q20);\n"
+    omitted = f"\tif (bpf_get_prandom_u32() % 3 == 0)\n\t\treturn 0x81104110;\n{whole}"
+    object_file = private_build(change=(whole, omitted))
+    with register_congestion_control(name, object_file):
+        for host in (bell.a, bell.b):
+            host.sysctl("net.ipv4.tcp_congestion_control", name)
+        two, backlogs = flows(bell, 2), []
+        two.run(0.5)
+        two.run(2.5, lambda: backlogs.append(level_bytes(bell.ports, ifname=PORT)))
+        accounts = [delivered(s) for s in two.senders]
+        two.close()
+    print(f"backlog mean {statistics.fmean(backlogs):.0f} B, largest {max(backlogs)} B, {accounts}")
+    assert statistics.quantiles(backlogs, n=20)[-1] < 2 * K_BYTES, "95 % of the time"
+    assert statistics.fmean(backlogs) > 0.5 * K_BYTES

@@ -71,7 +71,8 @@ class Info(NamedTuple):
 
 
 def info(sender: socket.socket) -> Info:
-    return Info(*(tcp_info(sender, place) for place in (16, 24, 68, 80)), tcp_info(sender, 104, "=Q"))
+    numbers = [tcp_info(sender, place) for place in (16, 24, 68, 80)]
+    return Info._make([*numbers, tcp_info(sender, 104, "=Q")])
 
 
 @pytest.fixture(scope="module")
