@@ -266,7 +266,7 @@ class Testbed:
         has changed.
         """
         document = write(behaviour)
-        read(PortBehaviour, document)
+        read(PortBehaviour, document)  # here and not in the port agent, which would end
         write_json(self.settings.behaviour_file, document)
 
         def in_effect() -> bool:

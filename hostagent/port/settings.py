@@ -34,7 +34,7 @@ class PortAgentSettings:
     def __post_init__(self) -> None:
         if self.web is not None:
             WebAddress().read("web", self.web)
-        read(PortBehaviour, write(self.behaviour))
+        read(PortBehaviour, write(self.behaviour))  # refuses one that no document could hold
 
     @property
     def behaviour_file(self) -> Path:
