@@ -148,16 +148,13 @@ class PortProgram(Resource):
         return int(struct.unpack(_STATE, state)[3])
 
     def detach(self, ifname: str) -> None:
-        """Detach the program and forget the port. Idempotent, even if the interface is gone."""
-        if self.is_attached(ifname):
-            detach_clsact(ifname, self._program)
-            detach_clsact(ifname, self._arrival, "ingress")
-        self.forget(ifname)
+        """Detach the program, whatever process has attached it, and forget the port.
 
-    def release(self, ifname: str) -> None:
-        """Detach the port program from an interface, whatever process has attached it. Idempotent."""
+        Idempotent, even if the interface is gone.
+        """
         if ifname in (name for _, name in socket.if_nameindex()):
             detach_clsact(ifname, self._program)
+            detach_clsact(ifname, self._arrival, "ingress")
         self.forget(ifname)
 
     def forget(self, ifname: str) -> None:

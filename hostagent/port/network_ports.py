@@ -306,7 +306,7 @@ class NetworkPorts:
         for interface in self._links.former.held():  # of an agent that was killed while it gave the port back
             _restore(self._links.former, interface)
         for interface in self._own.interfaces() | self._links.held():
-            self._agent.program.release(interface)
+            self._agent.program.detach(interface)
 
     def _here(self, topology: Topology) -> tuple[Port, ...]:
         """Return the ports of this machine: of its bridges, and of this agent's switches that forward by themselves."""
