@@ -5,7 +5,6 @@ import random
 import signal
 import socket
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -154,16 +153,15 @@ def test_a_step_of_the_clock_is_forgotten_with_the_next_flow() -> None:
 
 
 def test_arrival__two_hosts_of_one_machine_have_one_clock() -> None:
-    notice = Notice(1, 900, 950, machine_number(boot()), True)
+    notice = Notice(1, 900, 950, machine_number(boot()))
     assert PeerClocks().arrival("192.0.2.1", 100, notice) == (900, None)
 
 
 @pytest.fixture
-def loop() -> Iterator[Loop]:
+def loop() -> Loop:
     loop = Loop()
     loop.call_at(time.monotonic_ns() + 20 * 10**9, lambda: pytest.fail("the loop should have been stopped"))
-    yield loop
-    loop.close()
+    return loop
 
 
 def test_timers_run_in_order_and_not_too_early(loop: Loop) -> None:

@@ -222,7 +222,6 @@ def reports(reporter_turned_s: float) -> list[str]:
     agent._report_life()
     agent._loop.call_at(time.monotonic_ns() + 40_000_000, agent._loop.stop)
     agent._loop.run()
-    agent._loop.close()
     found: list[str] = agent._notifier.reports
     return found
 

@@ -311,7 +311,7 @@ U64 = st.integers(0, 2**64 - 1)
 
 
 HEADERS = st.builds(Header, U64, st.integers(HEADER_BYTES, 2**64 - 1), U64, st.booleans())
-NOTICES = st.builds(Notice, U64, U64, U64, U64, st.booleans())
+NOTICES = st.builds(Notice, U64, U64, U64, U64)
 
 
 @given(HEADERS | NOTICES)

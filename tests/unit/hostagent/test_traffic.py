@@ -139,7 +139,7 @@ def test_two_machines__the_fct_is_true_within_the_error_that_the_record_names(tm
         arrived_ns = time.time_ns()
         true_us[header.sequence] = (arrived_ns - header.started_ns) / 1000
         ahead_ns = ahead_s * 10**9
-        notice = Notice(header.sequence, arrived_ns + ahead_ns, time.time_ns() + ahead_ns, 7, False)
+        notice = Notice(header.sequence, arrived_ns + ahead_ns, time.time_ns() + ahead_ns, 7)
         connection.sendall(notice.pack())
 
     with peer(answer) as port:
