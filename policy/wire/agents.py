@@ -136,8 +136,8 @@ MAX_HEARTBEAT_BYTES = 500_000
 MAX_CONNECTIONS = 100
 MAX_ADDRESSES = 128
 MAX_PORTS = 1024
-LINK_QUEUES = ("prio", "htb")
-"""Qdiscs with which a host can serve its own link by queues (dataplane/link_queues.py)."""
+LINK_QUEUES = ("prio", "htb", "fq")
+"""Qdiscs with which a host can serve its own link by queues (dataplane/link_queues.py). Only an older agent has fq."""
 
 
 _VERSION = Whole(0, 2**53)

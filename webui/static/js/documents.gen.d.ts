@@ -296,7 +296,7 @@ export interface components {
              * @description Qdisc that serves the host's own link by the scheme's queues. Empty: the agent leaves the link as it is.
              * @enum {string}
              */
-            link_queues: "" | "prio" | "htb";
+            link_queues: "" | "prio" | "htb" | "fq";
             /**
              * Link Problem
              * @description Why the link has no such queues although the agent should make them.
