@@ -173,7 +173,7 @@ class Testbed:
         return status.get("state") == "ready"
 
     def _status(self) -> dict[str, Any]:
-        status = read_json(self.settings.status_file)
+        status: dict[str, Any] | None = read_json(self.settings.status_file)
         assert status is not None, "a started testbed has a status file"
         return status
 

@@ -2,7 +2,6 @@
 """The settings of a port agent, the paths of its files, and what a behaviour means for a port."""
 
 import json
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -89,14 +88,14 @@ def load_start(path: Path) -> tuple[PortAgentSettings, Topology]:
     return settings, Topology.from_document(document["topology"])
 
 
-def write_json(path: Path, document: Mapping[str, Any]) -> None:
+def write_json(path: Path, document: Any) -> None:
     """Replace a file in one step, so that a reader sees the whole old one or the whole new one."""
     part = path.with_name(path.name + ".part")
     part.write_text(json.dumps(document))
     part.replace(path)
 
 
-def try_write_json(path: Path, document: Mapping[str, Any]) -> str:
+def try_write_json(path: Path, document: Any) -> str:
     """Do `write_json`. Returns what is wrong with the disk, and the remedy; empty if the file is written."""
     try:
         write_json(path, document)
@@ -105,14 +104,12 @@ def try_write_json(path: Path, document: Mapping[str, Any]) -> str:
     return ""
 
 
-def read_json(path: Path) -> dict[str, Any] | None:
+def read_json(path: Path) -> Any:
     """Return a document that `write_json` has written, None if there is none yet."""
     try:
-        text = path.read_text()
+        return json.loads(path.read_text())
     except FileNotFoundError:
         return None
-    document: dict[str, Any] = json.loads(text)
-    return document
 
 
 def last_report(settings: PortAgentSettings) -> PortHeartbeat | None:
