@@ -100,15 +100,9 @@ def _socket_costs(empty_ns: int) -> Iterator[PacketCost]:
         costs_ns = []
         for tags in (congestion.NO_TAGS, TagSettings()):
             host.set(congestion.ControlSettings(control=_CONTROL, tags=tags))
-            costs_ns.append(_ns_per_choice())
+            costs_ns.append(_median_ns(_choices))
         yield PacketCost("tag, left to sockets", _tagger_ns(TagSettings()), empty_ns)
         yield PacketCost("a socket's tag", costs_ns[1], costs_ns[0])
-
-
-def _ns_per_choice() -> int:
-    """Return the median over ROUNDS transfers of the mean for each time that a socket builds packets."""
-    with kernel_statistics():
-        return int(median(_mean_ns(_choices) for _ in range(ROUNDS)))
 
 
 def _choices() -> Ran:
@@ -116,6 +110,12 @@ def _choices() -> Ran:
     found = json.loads(run(["bpftool", "--json", "prog", "show", "name", _CHOICE]) or "[]")
     found = found if isinstance(found, list) else [found]
     return Ran(*(sum(item.get(key, 0) for item in found) for key in ("run_time_ns", "run_cnt")))
+
+
+def _median_ns(ran: Callable[[], Ran]) -> int:
+    """Return the median over ROUNDS transfers of the mean time of a program's runs."""
+    with kernel_statistics():
+        return int(median(_mean_ns(ran) for _ in range(ROUNDS)))
 
 
 def _mean_ns(ran: Callable[[], Ran]) -> float:
@@ -151,11 +151,10 @@ class Ran(NamedTuple):
 
 
 def _ns_per_segment(program: Program) -> int:
-    """Return the median over ROUNDS transfers of the mean for data and acknowledgements."""
+    """As `_median_ns`, for data and acknowledgements."""
     attach_clsact("lo", program)
     try:
-        with kernel_statistics():
-            return int(median(_mean_ns(partial(Ran.of, program)) for _ in range(ROUNDS)))
+        return _median_ns(partial(Ran.of, program))
     finally:
         detach_clsact("lo", program)
 
