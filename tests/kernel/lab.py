@@ -14,10 +14,14 @@ import fcntl
 import os
 import socket
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 from sluice.runtime.command import run
+from sluice.runtime.wait import wait_until
+
+Thing = TypeVar("Thing")
 
 CLONE_NEWNET = 0x40000000
 TUNSETIFF, TUNSETOFFLOAD = 0x400454CA, 0x400454D0  # include/uapi/linux/if_tun.h
@@ -213,3 +217,15 @@ def tcp_info(sock: socket.socket, place: int, layout: str = "=I") -> int:
     """Return a number at a place of struct tcp_info (include/uapi/linux/tcp.h)."""
     info = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 232)
     return int(struct.unpack_from(layout, info, place)[0])
+
+
+def collected(read: Callable[[], Iterable[Thing]], count: int, what: str) -> list[Thing]:
+    """Wait until `read` has returned so many things, in several calls, and return them."""
+    found: list[Thing] = []
+
+    def enough() -> bool:
+        found.extend(read())
+        return len(found) >= count
+
+    wait_until(enough, what)
+    return found

@@ -22,8 +22,8 @@ from sluice.runtime.command import CommandFailed
 from sluice.runtime.wait import wait_until
 from tests.kernel.capture import Capture
 from tests.kernel.conftest import Pair
-from tests.kernel.lab import Namespace, connect
-from tests.kernel.port_frames import MACS, PORT, Ip, frame, ipv4, ipv6
+from tests.kernel.lab import Namespace, collected, connect
+from tests.kernel.port_frames import MACS, PORT, Ip, frame, ipv4, ipv6, received
 from tests.kernel.watching import make_queues, packets_by_queue, sent_and_backlog_bytes
 
 RATE_BPS = 8_000_000
@@ -70,13 +70,7 @@ class Port:
 
     def receive(self, count: int) -> list[tuple[int, int]]:
         """Return the next packets to depart, as `departed` does."""
-        got: list[tuple[int, int]] = []
-
-        def enough() -> bool:
-            got.extend(self.departed())
-            return len(got) >= count
-
-        wait_until(enough, f"{count} frames")
+        got = collected(self.departed, count, f"{count} frames")
         assert len(got) == count
         return got
 
@@ -135,13 +129,7 @@ def test_short_packets__none_is_lost_after_the_law(port: Port) -> None:
     short = frame(ipv4(0, bytes(300)), 2 << 13)
     for _ in range(packets):
         port.sender.send(short)
-    got = [0]
-
-    def all_came() -> bool:
-        got[0] += sum(data[:12] == MACS for data, _ in port.capture.frames())
-        return got[0] == packets
-
-    wait_until(all_came, f"{packets} frames")
+    assert len(received(port.capture, packets)) == packets
     assert sum(queue.dropped for queue in port.program.counters(PORT)) == 0
     assert "qlen 1000" in port.pair.a.run("ip", "link", "show", "dev", PORT)
 

@@ -272,7 +272,6 @@ def test_a_connection_whose_state_gave_way_to_others__is_a_large_flow(pair: Pair
 @HOSTS
 def test_datagrams_carry_the_sum_of_what_was_sent_to_their_port(pair: Pair, guest: Guest, host: str) -> None:
     sizes, probe_bytes, other_bytes = [100, 900, 1, 1400, 1400], 7, 10
-    found: list[Packet] = []
     with guest.inside:
         sender = socket.socket(lab.family_of(host), socket.SOCK_DGRAM)
 
@@ -281,17 +280,16 @@ def test_datagrams_carry_the_sum_of_what_was_sent_to_their_port(pair: Pair, gues
         sender.sendto(bytes(probe_bytes), (host, 7))
         return bool(capture.packets())
 
-    def all_came() -> bool:
+    def came() -> list[Packet]:
         packets = (p for p in capture.packets() if p.protocol == socket.IPPROTO_UDP and p.dscp)
-        found.extend(p for p in packets if p.data_bytes != probe_bytes)
-        return len(found) > len(sizes)
+        return [p for p in packets if p.data_bytes != probe_bytes]
 
     with tagging(pair), Capture(pair.b, "eth0") as capture, sender:
         wait_until(forwards, "a datagram")
         for size in sizes:
             sender.sendto(bytes(size), (host, 9))
         sender.sendto(bytes(other_bytes), (host, 10))
-        wait_until(all_came, "all datagrams")
+        found = lab.collected(came, len(sizes) + 1, "all datagrams")
     assert [p.data_bytes for p in found] == [*sizes, other_bytes]
     to_port = [attained_tag(sum(sizes[:i])) for i in range(len(sizes))]
     assert [p.dscp for p in found] == [*to_port, ATTAINED_FIRST], "another port, another flow"
@@ -328,15 +326,12 @@ def test_a_flow_of_a_virtual_lan_is_another_flow(pair: Pair, guest: Guest) -> No
         wait_until(forwards, "a frame")
         guest.write(segment(pair.b, 1000, 101, ACK, 50))
         guest.write(segment(pair.b, 1000, 151, ACK, 50, vlan=7))
-        frames: list[tuple[int, int | None]] = []
 
-        def came() -> bool:
-            frames.extend(
-                (frame[15] >> 2, tci) for frame, tci in capture.frames() if len(frame) == 14 + 40 + 50
-            )
-            return len(frames) == 2
+        def came() -> list[tuple[int, int | None]]:
+            with_data = 14 + 40 + 50
+            return [(frame[15] >> 2, tci) for frame, tci in capture.frames() if len(frame) == with_data]
 
-        wait_until(came, "both segments")
+        frames = lab.collected(came, 2, "both segments")
     assert frames == [(ATTAINED_FIRST, None), (ATTAINED_LAST, 7)]
 
 

@@ -19,6 +19,7 @@ from sluice.runtime.wait import wait_until
 from sluice.topologies.commands import LINK_CLASS, shaper
 from tests.kernel.capture import Capture
 from tests.kernel.conftest import V4, Pair
+from tests.kernel.lab import collected
 
 LINK_BPS = 4_000_000
 PORT = 9
@@ -65,14 +66,12 @@ def arrivals(pair: Pair, tagger: TagSettings) -> list[int]:
                 for _ in range(packets):
                     sender.send(bytes(BYTES))
             small_port = small.getsockname()[1]
-            seen: list[int] = []
 
-            def all_arrived() -> bool:
-                arrived = [packet for packet in capture.packets() if packet.data_bytes == BYTES]
-                seen.extend(int(packet.source_port == small_port) for packet in arrived)
-                return len(seen) == LARGE_PACKETS + SMALL_PACKETS
+            def arrived() -> list[int]:
+                packets = [packet for packet in capture.packets() if packet.data_bytes == BYTES]
+                return [int(packet.source_port == small_port) for packet in packets]
 
-            wait_until(all_arrived, "all datagrams have arrived")
+            seen = collected(arrived, LARGE_PACKETS + SMALL_PACKETS, "all datagrams")
         program.detach("eth0")
     return seen
 

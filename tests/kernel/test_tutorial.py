@@ -18,7 +18,7 @@ from sluice.dataplane import build
 from sluice.dataplane.loader import Map
 from sluice.dataplane.sockopt import Attachment
 from sluice.dataplane.tagger import Tagger, TagSettings
-from sluice.dataplane.watch import Connection, Watch
+from sluice.dataplane.watch import Watch
 from sluice.hostagent.sockets import declared
 from sluice.hostagent.sockets.flow import FLOW
 from sluice.hostagent.sockets.options import STATE
@@ -28,7 +28,7 @@ from sluice.runtime.wait import wait_until
 from tests.kernel.capture import Capture
 from tests.kernel.conftest import V4, Pair
 from tests.kernel.controls import reading
-from tests.kernel.lab import Namespace, listen
+from tests.kernel.lab import Namespace, collected, listen
 from tests.kit.pages import DOCS, ROOT, of_order, outputs
 
 PAGE = DOCS / "tutorials" / "deadlines.md"
@@ -127,13 +127,7 @@ def test_each_answer_is_a_flow_with_its_deadline(
         wait_until(lambda: ":9000" in pair.a.run("ss", "-Hltn"), "the server listens")
         sinks = ["-o", os.devnull] * len(PATHS)
         pair.b.run("curl", "-sS", "--rate", "30/s", *sinks, *(URL + path for path in PATHS))
-        found: list[Connection] = []
-
-        def all_ended() -> bool:
-            found.extend(watch.ended())
-            return len(found) >= len(PATHS)
-
-        wait_until(all_ended, "a flow for each answer")
+        found = collected(watch.ended, len(PATHS), "a flow for each answer")
     finally:
         stop(process)
     allowed = [(flow.declared_deadline_ns or 0) - (flow.declared_start_ns or 0) for flow in found]
