@@ -21,7 +21,7 @@ from sluice.dataplane.port_settings import PortSettings
 from sluice.hostagent.link import traffic
 from sluice.hostagent.port import settings as files
 from sluice.hostagent.port.machine_watch import MachineWatch, switch_losses
-from sluice.hostagent.port.queues import LIST_QUEUES, queue_rows, share_out
+from sluice.hostagent.port.queues import queue_rows, share_out
 from sluice.hostagent.port.settings import PortAgentSettings, port_settings
 from sluice.hostagent.reporter import Channel
 from sluice.policy.errors import SluiceError
@@ -119,7 +119,7 @@ class PortAgent:
     def _share_out(self) -> None:
         """Set the shares in Open vSwitch, which keeps them even after its restart."""
         try:
-            rows = queue_rows(self.ovs(LIST_QUEUES))
+            rows = queue_rows(self.ovs)
             change = share_out(rows, self.graph.ports, self.behaviour.shares)
             if change:
                 self.ovs(change)

@@ -87,8 +87,9 @@ class FakeDatabase:
     def __call__(self, argv: list[str]) -> str:
         if self.away:
             raise CommandFailed(argv, 1, "database connection failed")
-        if argv == queues.LIST_QUEUES:
-            return json.dumps({"data": [self._row(*key) for key in self.min_rate]})
+        if "list" in argv:
+            headings = ["_uuid", "external_ids", "other_config"]
+            return json.dumps({"headings": headings, "data": [self._row(*key) for key in self.min_rate]})
         self.transactions += 1
         for clause in "\0".join(argv).split("\0--\0")[1:]:
             _, table, uuid, setting = clause.split("\0")
