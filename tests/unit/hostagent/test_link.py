@@ -80,6 +80,9 @@ def send(datagrams: int, priority: int = 0) -> None:
 
 def test_meter__counts_what_each_queue_sends_and_what_the_link_drops() -> None:
     with Cable() as cable, cable.hosts["h1"]:
+        cable.hosts["h1"].sysctl(
+            "net.ipv6.conf.h1-eth0.disable_ipv6", 1
+        )  # the kernel sends nothing of its own
         run(["ping", "-c", "1", "10.9.0.2"])
         HostLink(["h1-eth0"], "root").begin()
         meter = LinkMeter("h1-eth0")
