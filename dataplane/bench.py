@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CPU time of the tagger and the port program for a packet: `unshare --net python -m sluice.dataplane.bench`.
+"""CPU time of the tagger and the port program for a packet (`make bench ARGS="--only packets"`).
 
 The tagger runs on a TCP transfer over this network namespace's loopback device, and the kernel's statistics say how
 long it took, also for sockets that carry their tags themselves. The port program runs many times on one packet
@@ -15,28 +15,20 @@ import socket
 import struct
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
-from sluice.dataplane import build
+from sluice.dataplane import build, congestion
 from sluice.dataplane.clsact import attach_clsact, detach_clsact
-from sluice.dataplane.congestion import (
-    NO_TAGS,
-    ControlSettings,
-    HostEntry,
-    in_first_namespace,
-    register_congestion_control,
-)
 from sluice.dataplane.libbpf import failure, ffi, lib
-from sluice.dataplane.link_queues import HTB
+from sluice.dataplane.link_queues import CLASSES
 from sluice.dataplane.loader import Program, load, open_object
 from sluice.dataplane.port_settings import PortSettings
-from sluice.dataplane.tagger import DSCPS, Tagger, TagSettings
+from sluice.dataplane.tagger import Tagger, TagSettings
 from sluice.policy.errors import EnvironmentLacking
 from sluice.runtime.command import run
 
@@ -55,8 +47,7 @@ char LICENSE[] SEC("license") = "GPL";
 """
 
 
-@dataclass(frozen=True)
-class PacketCost:
+class PacketCost(NamedTuple):
     """Medians over ROUNDS."""
 
     program: str
@@ -70,7 +61,7 @@ def measure() -> list[PacketCost]:
 
     It changes the loopback device, so it refuses the machine's first network namespace.
     """
-    if in_first_namespace():
+    if congestion.in_first_namespace():
         raise EnvironmentLacking("it changes the loopback device: run it under `unshare --net`")
     run(["ip", "link", "set", "lo", "mtu", "1500", "up"])
     run(["ethtool", "-K", "lo", "tso", "off", "gso", "off"])
@@ -80,17 +71,16 @@ def measure() -> list[PacketCost]:
             program = empty.program("sluice_empty")
             sent_ns, run_ns = _ns_per_segment(program), _ns_per_packet(program, _datagram(None))
     return [
-        PacketCost("tag", _tagger_ns(()), sent_ns),
-        PacketCost("tag and queue", _tagger_ns(HTB.priorities), sent_ns),
+        PacketCost("tag", _tagger_ns(TagSettings()), sent_ns),
+        PacketCost("tag and queue", _tagger_ns(TagSettings(priorities=CLASSES * 8)), sent_ns),
         PacketCost("tag of a guest", _guest_ns(), sent_ns),
         *_socket_costs(sent_ns),
         PacketCost("port", _port_ns(), run_ns),
     ]
 
 
-def _tagger_ns(priorities: Sequence[int]) -> int:
-    by_dscp = [priorities[dscp % len(priorities)] for dscp in range(DSCPS)] if priorities else []
-    with Tagger(TagSettings(priorities=tuple(by_dscp))) as tagger:
+def _tagger_ns(settings: TagSettings) -> int:
+    with Tagger(settings) as tagger:
         return _ns_per_segment(tagger.program)
 
 
@@ -105,20 +95,14 @@ def _socket_costs(empty_ns: int) -> Iterator[PacketCost]:
     that it builds packets."""
     settings = Path("/proc/sys/net/ipv4")
     (settings / "tcp_ecn").write_text("1")
-    with register_congestion_control(_CONTROL), HostEntry() as host:
+    with congestion.register_congestion_control(_CONTROL), congestion.HostEntry() as host:
         (settings / "tcp_congestion_control").write_text(_CONTROL)
         costs_ns = []
-        for tags in (NO_TAGS, TagSettings()):
-            host.set(ControlSettings(control=_CONTROL, tags=tags))
-            costs_ns.append(_ns_per_choice())
-        yield PacketCost("tag, left to sockets", _tagger_ns(()), empty_ns)
+        for tags in (congestion.NO_TAGS, TagSettings()):
+            host.set(congestion.ControlSettings(control=_CONTROL, tags=tags))
+            costs_ns.append(_median_ns(_choices))
+        yield PacketCost("tag, left to sockets", _tagger_ns(TagSettings()), empty_ns)
         yield PacketCost("a socket's tag", costs_ns[1], costs_ns[0])
-
-
-def _ns_per_choice() -> int:
-    """Return the median over ROUNDS transfers of the mean for each time that a socket builds packets."""
-    with kernel_statistics():
-        return int(median(_mean_ns(_choices) for _ in range(ROUNDS)))
 
 
 def _choices() -> Ran:
@@ -126,6 +110,12 @@ def _choices() -> Ran:
     found = json.loads(run(["bpftool", "--json", "prog", "show", "name", _CHOICE]) or "[]")
     found = found if isinstance(found, list) else [found]
     return Ran(*(sum(item.get(key, 0) for item in found) for key in ("run_time_ns", "run_cnt")))
+
+
+def _median_ns(ran: Callable[[], Ran]) -> int:
+    """Return the median over ROUNDS transfers of the mean time of a program's runs."""
+    with kernel_statistics():
+        return int(median(_mean_ns(ran) for _ in range(ROUNDS)))
 
 
 def _mean_ns(ran: Callable[[], Ran]) -> float:
@@ -161,11 +151,10 @@ class Ran(NamedTuple):
 
 
 def _ns_per_segment(program: Program) -> int:
-    """Return the median over ROUNDS transfers of the mean for data and acknowledgements."""
+    """As `_median_ns`, for data and acknowledgements."""
     attach_clsact("lo", program)
     try:
-        with kernel_statistics():
-            return int(median(_mean_ns(partial(Ran.of, program)) for _ in range(ROUNDS)))
+        return _median_ns(partial(Ran.of, program))
     finally:
         detach_clsact("lo", program)
 
@@ -187,7 +176,7 @@ def _transfer() -> None:
 
 def _port_ns() -> int:
     # This rate is higher than the packets' rate, so that the queue stays short and every packet passes.
-    settings = PortSettings(400 * 10**9, mark_bytes=97_500, buffer_bytes=360_000, urgent_first=True)
+    settings = PortSettings(mark_bytes=97_500, buffer_bytes=360_000, urgent_first=True, rate_bps=400 * 10**9)
     with load("port") as port:
         port.map("settings").update(LOOPBACK_IFINDEX, settings.pack())
         for name in ("states", "counters"):
@@ -223,12 +212,3 @@ def _ns_per_packet(program: Program, packet: bytes) -> int:
             raise failure(f"cannot run {program.name} on a test packet", code)
         means_ns.append(int(options.duration))
     return int(median(means_ns))
-
-
-def main() -> None:
-    for cost in measure():
-        print(f"{cost.program:22} {cost.ns_per_packet:6d} ns  (without: {cost.empty_ns_per_packet} ns)")
-
-
-if __name__ == "__main__":
-    main()

@@ -6,7 +6,6 @@ its BTF at build time. The loader relocates objects (CO-RE), so one from another
 """
 
 import fcntl
-import hashlib
 import platform
 import shutil
 import sys
@@ -65,7 +64,7 @@ def ensure(name: str) -> Path:
     if is_stale(name):
         with lock():
             if is_stale(name):
-                _compile(name)
+                _clang(SOURCES / f"{name}.bpf.c", object_path(name))
     return object_path(name)
 
 
@@ -103,10 +102,6 @@ def vmlinux_header() -> Path:
     return header
 
 
-def _compile(name: str) -> None:
-    _clang(SOURCES / f"{name}.bpf.c", object_path(name))
-
-
 def compile_source(name: str, source: str, directory: Path) -> Path:
     """Build a program from its text, which may include the headers here. Returns the object file."""
     path = directory / f"{name}.bpf.c"
@@ -121,15 +116,14 @@ def control_object(control: Control) -> Path:
 
     Raises EnvironmentLacking if tools are missing, and CommandFailed with the compiler's output if the file is wrong.
     """
-    folder = control_files.cache()
+    source = f'#include "{control.file}"\n#include "cc_file.bpf.h"\n'
+
+    def compiler(*arguments: str) -> str:
+        bounded = ["prlimit", f"--as={_MOST_COMPILER_BYTES}", *_clang_argv()]
+        return run([*bounded, "-x", "c", "-c", "-", *arguments], stdin=source)
+
     with lock():
-        source = folder / f"{control.name}.bpf.c"
-        source.write_text(f'#include "{control.file}"\n#include "cc_file.bpf.h"\n')
-        text = run([*_clang_argv(), "-E", "-P", str(source)])
-        target = folder / f"{control.name}-{hashlib.sha256(text.encode()).hexdigest()[:16]}.bpf.o"
-        if not target.exists():
-            _clang(source, target, "prlimit", f"--as={_MOST_COMPILER_BYTES}")
-    return target
+        return control_files.compiled(control, ".bpf.o", compiler)
 
 
 _MOST_COMPILER_BYTES = 4 * 10**9
@@ -142,9 +136,9 @@ def check_types(name: str, header_folder: Path) -> None:
     run([_tool("clang"), *_CLANG_FLAGS, *includes, "-fsyntax-only", str(SOURCES / f"{name}.bpf.c")])
 
 
-def _clang(source: Path, target: Path, *before: str) -> None:
+def _clang(source: Path, target: Path) -> None:
     partial = target.with_suffix(".partial")
-    run([*before, *_clang_argv(), "-c", str(source), "-o", str(partial)])
+    run([*_clang_argv(), "-c", str(source), "-o", str(partial)])
     partial.replace(target)
 
 

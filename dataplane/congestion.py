@@ -27,9 +27,8 @@ from sluice.dataplane.shared_resource import Provided
 from sluice.dataplane.sockopt import SocketHook
 from sluice.dataplane.tagger import DSCPS, TagSettings
 from sluice.policy import controls
-from sluice.policy.controls import PREFIX
+from sluice.policy.controls import PARAMETERS_MAX, PREFIX
 from sluice.policy.errors import EnvironmentLacking
-from sluice.runtime.control_files import PARAMETERS_MAX
 
 log = logging.getLogger(__name__)
 
@@ -62,8 +61,6 @@ class CongestionControl(Provided):
     """This process's interest in a congestion control. Connections keep a control even after it is unregistered."""
 
     def __init__(self, name: str, object_file: Path | None = None) -> None:
-        if not name.startswith(PREFIX):
-            raise ValueError(f"{name} is no congestion control of Sluice: their names begin with {PREFIX}")
         super().__init__(f"congestion control {name}")
         self.name, self._object_file = name, object_file
 

@@ -60,10 +60,11 @@ def load() -> ModuleType:
     # A digest of all sources is in the name, so a changed header gives the module another one.
     sources = b"".join(path.read_bytes() for path in headers()) + Path(__file__).read_bytes()
     name = f"_sluice_laws_{sha256(sources).hexdigest()[:16]}"
-    built = _built(name)
-    if built is None:
+    built = build.BUILD / f"{name}{sysconfig.get_config_var('EXT_SUFFIX')}"
+    if not built.exists():
         with build.lock():
-            built = _built(name) or _compile(name)
+            if not built.exists():
+                _compile(name)
     spec = importlib.util.spec_from_file_location(name, built)
     if spec is None or spec.loader is None:
         raise ImportError(f"{built} is not a Python extension")
@@ -72,12 +73,7 @@ def load() -> ModuleType:
     return module
 
 
-def _built(name: str) -> Path | None:
-    path = build.BUILD / f"{name}{sysconfig.get_config_var('EXT_SUFFIX')}"
-    return path if path.exists() else None
-
-
-def _compile(name: str) -> Path:
+def _compile(name: str) -> None:
     if shutil.which("cc") is None or not (Path(sysconfig.get_path("include")) / "Python.h").exists():
         raise EnvironmentLacking(
             "a C compiler and Python's headers are needed: apt-get install build-essential python3-dev"
@@ -90,4 +86,4 @@ def _compile(name: str) -> Path:
     maker.set_source(
         name, includes, include_dirs=[str(build.LAWS)], extra_compile_args=["-O2", "-Wall", "-Wextra"]
     )
-    return Path(maker.compile(tmpdir=str(build.BUILD)))
+    maker.compile(tmpdir=str(build.BUILD))

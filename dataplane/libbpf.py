@@ -36,6 +36,7 @@ _LAST_LINES = 60
 ffi = FFI()
 ffi.cdef(
     """
+    int vsnprintf(char *text, size_t size, const char *format, void *arguments);
     typedef int (*libbpf_print_fn_t)(int level, const char *format, void *arguments);
     libbpf_print_fn_t libbpf_set_print(libbpf_print_fn_t print);
     int libbpf_num_possible_cpus(void);
@@ -108,9 +109,6 @@ ffi.cdef(
     """
 )
 
-_libc_ffi = FFI()
-_libc_ffi.cdef("int vsnprintf(char *text, size_t size, const char *format, void *arguments);")
-
 _messages: deque[str] = deque(maxlen=_LAST_LINES)
 
 
@@ -131,14 +129,11 @@ def lib() -> Any:
 @ffi.callback("int(int, const char *, void *)")
 def _print(level: int, text_format: Any, arguments: Any) -> int:
     if level < _LEVEL_DEBUG:
-        libc: Any = _libc_ffi.dlopen(None)
-        size = 1 << 16
-        message = _libc_ffi.new("char[]", size)
-        libc_format = _libc_ffi.cast("char *", int(ffi.cast("uintptr_t", text_format)))
+        libc: Any = ffi.dlopen(None)
+        message: Any = ffi.new("char[]", 1 << 16)
         # In the ABIs of x86-64 and arm64, a va_list parameter is a pointer, so this passes it on unchanged.
-        libc_arguments = _libc_ffi.cast("void *", int(ffi.cast("uintptr_t", arguments)))
-        libc.vsnprintf(message, size, libc_format, libc_arguments)
-        lines = bytes(_libc_ffi.buffer(message)).split(b"\0", 1)[0].decode(errors="replace")
+        libc.vsnprintf(message, len(message), text_format, arguments)
+        lines = text(message)
         _messages.extend(lines.rstrip("\n").split("\n"))
     return 0
 
@@ -180,7 +175,7 @@ def forget_messages() -> None:
 def text(pointer: Any) -> str:
     """Return a C string of libbpf."""
     string = ffi.string(pointer)
-    return string.decode() if isinstance(string, bytes) else string
+    return string.decode(errors="replace") if isinstance(string, bytes) else string
 
 
 @lru_cache(maxsize=1)

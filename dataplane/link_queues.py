@@ -7,11 +7,9 @@ The qdisc has a handle of its own, so an agent recognises what a killed one has 
 
 import socket
 import struct
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from sluice.dataplane.loader import kernel_version
 from sluice.dataplane.rtnetlink import KIND, Kind, all_queues, attributes
 from sluice.policy.errors import EnvironmentLacking, SluiceError
 from sluice.runtime.command import CommandFailed, run
@@ -22,38 +20,16 @@ HANDLE = "5c1c:"
 _HANDLE = 0x5C1C0000
 _ROOT = 0xFFFFFFFF
 CLASSES = tuple(_HANDLE | queue + 1 for queue in range(QUEUES))
-"""The classes of the queues, the first queue first. fq has none."""
+"""The classes of the queues, the first queue first. A packet's priority names one."""
 
 _UNSHAPED = "1tbit"
 """Above the rate of every link, so that HTB only chooses and never waits."""
 
-
-@dataclass(frozen=True)
-class QdiscKind:
-    """A qdisc that can serve a host's link by the scheme's queues."""
-
-    name: str
-    promise: str
-    """What it does with the queues, in words."""
-    priorities: tuple[int, ...]
-    """The priority of a packet, by queue."""
-    lines: tuple[str, ...]
-    """Input of `tc -batch`, with {dev} and {at}."""
-    since: tuple[int, int] = (0, 0)
-    """The version of Linux that has it."""
-
-
-PRIO = QdiscKind(
-    "prio",
-    "eight strict queues",
-    CLASSES,
-    (f"qdisc add dev {{dev}} {{at}} handle {HANDLE} prio bands {QUEUES} priomap {' '.join('0' * 16)}",),
-)
-HTB = QdiscKind(
-    "htb",
-    "eight strict queues",
-    CLASSES,
-    (
+KINDS = {
+    "prio": (
+        f"qdisc add dev {{dev}} {{at}} handle {HANDLE} prio bands {QUEUES} priomap {' '.join('0' * 16)}",
+    ),
+    "htb": (
         f"qdisc add dev {{dev}} {{at}} handle {HANDLE} htb default 1",
         f"class add dev {{dev}} parent {HANDLE} classid {HANDLE}ff htb rate {_UNSHAPED} quantum 60000",
         # HTB serves a class below its rate first, whatever its priority. So the rate is a frame in two minutes: with a
@@ -64,16 +40,9 @@ HTB = QdiscKind(
             for queue in range(QUEUES)
         ),
     ),
-)
-FQ = QdiscKind(
-    "fq",
-    "three bands by weight, not strict",
-    (6, 8, 8, 2, 2, 2, 2, 2),  # fq's own map: 6 is its first band, 8 the second, 2 the last
-    (f"qdisc add dev {{dev}} {{at}} handle {HANDLE} fq nopacing",),
-    since=(6, 7),
-)
-KINDS = (PRIO, HTB, FQ)
-"""In the order in which they are tried: the cheapest one first, the one that is not strict last."""
+}
+"""Qdiscs with eight strict queues, in the order in which they are tried: the cheaper one first. Each has the input of
+`tc -batch`, with {dev} and {at}."""
 
 
 class Qdisc(NamedTuple):
@@ -85,8 +54,10 @@ class Qdisc(NamedTuple):
     parent: int
 
 
-def make(interface: str, at: str, kinds: Sequence[QdiscKind] = KINDS) -> QdiscKind:
+def make(interface: str, at: str, kinds: Iterable[str] = tuple(KINDS)) -> str:
     """Make the queues of an interface in the current network namespace, or keep those of an earlier agent. Idempotent.
+
+    Returns the kind of the qdisc, the first of `kinds` that the kernel has.
 
     `at`: ROOT, or a class of a qdisc that exists ("1:1"). Raises SluiceError if another qdisc is there, and
     EnvironmentLacking if the kernel has none of the kinds.
@@ -95,26 +66,22 @@ def make(interface: str, at: str, kinds: Sequence[QdiscKind] = KINDS) -> QdiscKi
     present = qdisc_at(_qdiscs(interface), at)
     if present is None:
         return _make_first(interface, at, kinds, where)
-    for kind in kinds:
-        if (present.handle, present.kind) == (_HANDLE, kind.name):
-            return kind
+    if present.handle == _HANDLE and present.kind in kinds:
+        return present.kind
     raise SluiceError(
         f"{interface} has a qdisc of another program {where}: {present.kind} {present.handle >> 16:x}:; remove it, or"
         " name one of its classes in queues_at"
     )
 
 
-def _make_first(interface: str, at: str, kinds: Sequence[QdiscKind], where: str) -> QdiscKind:
+def _make_first(interface: str, at: str, kinds: Iterable[str], where: str) -> str:
     problems = []
     remove(interface)  # an earlier agent may have left them at another place
     for kind in kinds:
-        if kernel_version() < kind.since:
-            problems.append(f"{kind.name}: needs Linux {'.'.join(map(str, kind.since))}")
-            continue
         try:
             run(["tc", "-batch", "-"], stdin=_commands(kind, interface, at))
         except CommandFailed as error:
-            problems.append(f"{kind.name}: {error.output.strip().splitlines()[0]}")
+            problems.append(f"{kind}: {error.output.strip().splitlines()[0]}")
             remove(interface)
         except FileNotFoundError as error:
             raise EnvironmentLacking("there is no tc: apt-get install iproute2") from error
@@ -140,11 +107,9 @@ def remove(interface: str) -> bool:
     return bool(own)
 
 
-def first_kind() -> QdiscKind | None:
+def first_kind() -> str | None:
     """Return the kind that this kernel would get, None without any. It tries them in a network namespace of its own."""
     for kind in KINDS:
-        if kernel_version() < kind.since:
-            continue
         try:
             run(["unshare", "--net", "tc", "-batch", "-"], stdin=_commands(kind, "lo", ROOT))
         except (CommandFailed, OSError):
@@ -153,9 +118,9 @@ def first_kind() -> QdiscKind | None:
     return None
 
 
-def _commands(kind: QdiscKind, interface: str, at: str) -> str:
+def _commands(kind: str, interface: str, at: str) -> str:
     place = ROOT if at == ROOT else f"parent {at}"
-    return "".join(f"{line}\n" for line in kind.lines).format(dev=interface, at=place)
+    return "".join(f"{line}\n" for line in KINDS[kind]).format(dev=interface, at=place)
 
 
 def _qdiscs(interface: str) -> list[Qdisc]:

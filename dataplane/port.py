@@ -128,17 +128,13 @@ class PortProgram(Resource):
 
     def counters(self, ifname: str) -> tuple[QueueCounters, ...]:
         """Return the counters of queues 0 … 7. KeyError: the port was never attached."""
-        fields = self._object.map("counters").lookup_sum(self._indices[ifname], _COUNTERS)
-        if fields is None:
-            raise KeyError(ifname)
+        fields = self._object.map("counters").lookup_sum(self._indices[ifname], _COUNTERS) or ()
         starts = range(0, len(fields), _QUEUE_FIELDS)
         return tuple(QueueCounters(*fields[start : start + _QUEUE_FIELDS]) for start in starts)
 
     def tags(self, ifname: str) -> tuple[TagCounters, ...]:
         """Return what the port was given, by DSCP; only those that occur. KeyError: the port was never attached."""
-        fields = self._object.map("tags").lookup_sum(self._indices[ifname], _TAGS)
-        if fields is None:
-            raise KeyError(ifname)
+        fields = self._object.map("tags").lookup_sum(self._indices[ifname], _TAGS) or ()
         rows = (fields[start : start + _TAG_FIELDS] for start in range(0, len(fields), _TAG_FIELDS))
         return tuple(TagCounters(dscp, *row) for dscp, row in enumerate(rows) if any(row))
 
@@ -148,22 +144,17 @@ class PortProgram(Resource):
         Late timers and a late CPU cause it. Its bursts make up for some of that time, which does not count here.
         KeyError: the port was never attached.
         """
-        state = self._object.map("states").lookup(self._indices[ifname])
-        if state is None:
-            raise KeyError(ifname)
+        state = self._object.map("states").lookup(self._indices[ifname]) or b""
         return int(struct.unpack(_STATE, state)[3])
 
     def detach(self, ifname: str) -> None:
-        """Detach the program and forget the port. Idempotent, even if the interface is gone."""
-        if self.is_attached(ifname):
-            detach_clsact(ifname, self._program)
-            detach_clsact(ifname, self._arrival, "ingress")
-        self.forget(ifname)
+        """Detach the program, whatever process has attached it, and forget the port.
 
-    def release(self, ifname: str) -> None:
-        """Detach the port program from an interface, whatever process has attached it. Idempotent."""
+        Idempotent, even if the interface is gone.
+        """
         if ifname in (name for _, name in socket.if_nameindex()):
             detach_clsact(ifname, self._program)
+            detach_clsact(ifname, self._arrival, "ingress")
         self.forget(ifname)
 
     def forget(self, ifname: str) -> None:

@@ -1,53 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the port program does at a port. This module loads no BPF library, so that everybody can check settings."""
+"""What the port program does at a port. This module loads no BPF library."""
 
 import struct
 from dataclasses import dataclass
 
-from sluice.dataplane.flow_queues import QUEUES, SUB_QUEUES
-from sluice.policy.errors import FieldError
-from sluice.policy.schemes.ports import PHANTOM_PERCENT, MarkBy, last_mark_bytes
-
-MAX_BYTES = 2_000_000_000
-"""Largest buffer and marking threshold that laws/mark.h models."""
+from sluice.policy.schemes.ports import PHANTOM_PERCENT, MarkBy, PortMarking, last_mark_bytes
 
 DSCPS = 64
 _LAYOUT = f"=7QIxxxxQIIIxxxxII{DSCPS}s"
 """struct sl_vq_settings; struct sl_dqs_settings; struct sl_by_rank; the queue of VLANs; queues by DSCP."""
 _BY_RULE, _COUNTS_DSCP, _QUEUES_DSCP = range(3)
 
-_U64 = 2**64 - 1
-_RANGES = {
-    "rate_bps": (0, _U64),
-    "mark_bytes": (1, MAX_BYTES),
-    "buffer_bytes": (1, MAX_BYTES),
-    "phantom_mark_bytes": (1, MAX_BYTES),
-    "phantom_percent": (1, 100),
-    "sub_queues": (1, SUB_QUEUES),
-    "release_ns": (0, _U64),
-    "vlan_queue": (0, QUEUES - 1),
-    "last_queue": (0, QUEUES - 1),
-}
-_OPTIONAL = ("mark_bytes", "phantom_mark_bytes", "sub_queues")
-
 _MARK_BY: dict[str, int] = {MarkBy.PORT: 0, MarkBy.QUEUE: 1, MarkBy.AHEAD: 2}
 """enum sl_mark_by."""
 
 
-@dataclass(frozen=True)
-class PortSettings:
-    """Settings of one port. The virtual queue drains at `rate_bps`, which should be the real rate of the port's HTB."""
+@dataclass(frozen=True, kw_only=True)
+class PortSettings(PortMarking):
+    """Settings of one port. The virtual queue drains at `rate_bps`, which should be the real rate of the port's HTB.
+
+    The numbers are in the ranges of a checked PortBehaviour.
+    """
 
     rate_bps: int
     """0: the port neither marks nor drops."""
-    mark_bytes: int | None
-    """K, or min of the ramp. A packet that finds a larger backlog is (on a ramp: may be) marked. None: no marks."""
-    buffer_bytes: int
-    """The port drops a packet that does not fit within this limit."""
-    mark_max_bytes: int | None = None
-    """Max of the ramp. Above it every packet is marked, from min to max with linear probability. None: no ramp."""
-    phantom_mark_bytes: int | None = None
-    """A packet that finds a larger phantom queue is marked. None: there is no phantom queue."""
     phantom_percent: int = PHANTOM_PERCENT
     """The phantom queue drains at this share of `rate_bps`."""
     sub_queues: int | None = None
@@ -60,39 +36,6 @@ class PortSettings:
     """No rule of Sluice chooses the queue: the program counts packets by their DSCP …"""
     queue_of: tuple[int, ...] = ()
     """… and chooses the queue of each DSCP by this. Empty: it changes nothing."""
-    urgent_first: bool = False
-    """The port drops what is least urgent first (laws/drop_order.h). Otherwise it drops what does not fit."""
-
-    mark_by: str = MarkBy.PORT
-    """The backlog that is compared with `mark_bytes`."""
-    last_queue: int = QUEUES - 1
-    """The lowest queue, in which …"""
-    last_mark_factor: int = 1
-    """… the threshold is this multiple of `mark_bytes`."""
-
-    def __post_init__(self) -> None:
-        for name, (least, most) in _RANGES.items():
-            value = getattr(self, name)
-            if value is not None and not least <= value <= most:
-                optional = "None or " if name in _OPTIONAL else ""
-                shown = "2^64 - 1" if most == _U64 else most
-                raise FieldError(name, f"must be {optional}from {least} to {shown}, not {value}")
-        self._check_ramp()
-        if len(self.queue_of) > DSCPS or not all(0 <= queue < QUEUES for queue in self.queue_of):
-            raise FieldError("queue_of", f"must have at most {DSCPS} queues from 0 to {QUEUES - 1}")
-        if self.last_mark_factor < 1:
-            raise FieldError("last_mark_factor", f"must be at least 1, not {self.last_mark_factor}")
-
-    def _check_ramp(self) -> None:
-        if self.mark_max_bytes is None:
-            return
-        if self.mark_bytes is None:
-            raise FieldError(
-                "mark_max_bytes", "is the upper end of a ramp: set mark_bytes, the lower end, too"
-            )
-        if not self.mark_bytes < self.mark_max_bytes <= MAX_BYTES:
-            problem = f"must be above mark_bytes, {self.mark_bytes}, and up to {MAX_BYTES}"
-            raise FieldError("mark_max_bytes", f"{problem}, not {self.mark_max_bytes}")
 
     def pack(self) -> bytes:
         """Return the settings as struct port_settings of bpf/port.h."""

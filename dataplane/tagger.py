@@ -45,12 +45,6 @@ class TagSettings:
     """The priority of a packet by the DSCP with which it leaves, 64 values. It names the packet's class in the qdisc
     of the host's own link (dataplane/link_queues.py). 0, or an empty tuple: the priority stays."""
 
-    def __post_init__(self) -> None:
-        if self.idle_gap_ns <= 0:
-            raise ValueError(f"the idle gap must be positive, not {self.idle_gap_ns}")
-        if len(self.priorities) not in (0, DSCPS):
-            raise ValueError(f"priorities must be none or {DSCPS}, not {len(self.priorities)}")
-
     def packed(self) -> bytes:
         """As struct tag_settings (bpf/tag.h)."""
         carries = self.deadlines * _DEADLINES | self.sizes * _SIZES | self.forgets_late * _FORGETS_LATE

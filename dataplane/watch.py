@@ -16,6 +16,7 @@ from collections import namedtuple
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
+from typing import Any
 
 from sluice.dataplane import build, loader
 from sluice.dataplane.libbpf import ATTACH_FUNCTION_ENTRY, ATTACH_ITERATOR, ATTACH_RAW_TRACEPOINT, Resource
@@ -30,11 +31,15 @@ _Raw = namedtuple(
     "_Raw",
     "cookie start_ns read_ns sent_at_ns received_at_ns sent_bytes received_bytes declared_start_ns "
     "declared_deadline_ns first_sent_ns last_sent_ns cgroup pending_bytes retransmissions timeouts srtt_us min_rtt_us "
-    "error family local_port remote_port state flags local remote control",
+    "error family local_port remote_port state flags local remote congestion_control",
 )
-"""struct watch_connection (bpf/watch.h)."""
+"""The fields of struct watch_connection (bpf/watch.h), by the names of Connection."""
+_FLAGS = ("active", "adopted", "later", "followed", "part", "all_sent", "both_ends", "elsewhere")
+"""The bits of `flags`, the lowest first."""
+_TIMES = ("sent_at_ns", "received_at_ns", "first_sent_ns", "last_sent_ns")
+_DECLARED = ("declared_start_ns", "declared_deadline_ns")
+_ROUND_TRIPS = ("srtt_us", "min_rtt_us")
 _UNKNOWN = 0xFFFFFFFF
-_ACTIVE, _ADOPTED, _LATER, _NEXT, _PART, _SENT, _BOTH, _ELSEWHERE = 0x1, 0x2, 0x4, 0x8, 0x10, 0x20, 0x40, 0x80
 _CLOSED_STATES = (4, 5, 9, 11)
 """enum tcp_state: FIN-WAIT-1, FIN-WAIT-2, LAST-ACK, CLOSING."""
 _NAMESPACE = Path("/proc/thread-self/ns/net")
@@ -110,51 +115,18 @@ class Connection:
     @classmethod
     def unpack(cls, data: bytes) -> Connection:
         """Return the connection of a struct watch_connection."""
-        raw = _Raw._make(_CONNECTION.unpack(data))
-        return cls(
-            cookie=raw.cookie,
-            local=_address(raw.family, raw.local),
-            local_port=raw.local_port,
-            remote=_address(raw.family, raw.remote),
-            remote_port=raw.remote_port,
-            start_ns=raw.start_ns,
-            read_ns=raw.read_ns,
-            sent_at_ns=raw.sent_at_ns or None,
-            received_at_ns=raw.received_at_ns or None,
-            sent_bytes=raw.sent_bytes,
-            received_bytes=raw.received_bytes,
-            pending_bytes=raw.pending_bytes,
-            retransmissions=raw.retransmissions,
-            timeouts=None if raw.timeouts == _UNKNOWN else raw.timeouts,
-            srtt_us=raw.srtt_us or None,
-            error=raw.error,
-            congestion_control=raw.control.split(b"\0")[0].decode(errors="replace"),
-            active=bool(raw.flags & _ACTIVE),
-            closed=raw.state in _CLOSED_STATES,
-            adopted=bool(raw.flags & _ADOPTED),
-            declared_start_ns=raw.declared_start_ns or None,
-            declared_deadline_ns=raw.declared_deadline_ns or None,
-            first_sent_ns=raw.first_sent_ns or None,
-            last_sent_ns=raw.last_sent_ns or None,
-            min_rtt_us=raw.min_rtt_us if 0 < raw.min_rtt_us < _UNKNOWN else None,
-            later=bool(raw.flags & _LATER),
-            followed=bool(raw.flags & _NEXT),
-            part=bool(raw.flags & _PART),
-            all_sent=bool(raw.flags & _SENT),
-            both_ends=bool(raw.flags & _BOTH),
-            elsewhere=bool(raw.flags & _ELSEWHERE),
-            cgroup=raw.cgroup,
-        )
-
-
-@dataclass(frozen=True)
-class Losses:
-    """Connections that the watch has missed."""
-
-    records: int
-    """Connections that ended while the ring buffer was full, because no process had read it in time."""
-    connections: int
-    """Connections without storage for their start, because the kernel was short of memory."""
+        values: dict[str, Any] = _Raw._make(_CONNECTION.unpack(data))._asdict()
+        family, state, flags = (values.pop(name) for name in ("family", "state", "flags"))
+        for name in ("timeouts", "min_rtt_us"):
+            values[name] = None if values[name] == _UNKNOWN else values[name]
+        for name in (*_TIMES, *_DECLARED, *_ROUND_TRIPS):  # 0: there is none
+            values[name] = values[name] or None
+        for bit, name in enumerate(_FLAGS):
+            values[name] = bool(flags >> bit & 1)
+        for name in ("local", "remote"):
+            values[name] = _address(family, values[name])
+        control = values.pop("congestion_control").split(b"\0")[0].decode(errors="replace")
+        return cls(**values, congestion_control=control, closed=state in _CLOSED_STATES)
 
 
 class Watch(Resource):
@@ -205,9 +177,12 @@ class Watch(Resource):
         data, size = loader.read(self._living), _CONNECTION.size
         return [Connection.unpack(data[i : i + size]) for i in range(0, len(data), size)]
 
-    def losses(self) -> Losses:
-        """Return the losses since the watch began."""
-        return Losses(*(self._object.map("losses").lookup_sum(0, _LOSSES) or (0, 0)))
+    def lost(self) -> int:
+        """Return how many connections the watch has missed since it began.
+
+        The ring buffer was full, because no process had read it in time, or the kernel was short of memory.
+        """
+        return sum(self._object.map("losses").lookup_sum(0, _LOSSES) or ())
 
     def close(self) -> None:
         while self._links:

@@ -14,14 +14,16 @@ from sluice.hostagent.control import HostControl
 from sluice.hostagent.journal import Journal
 from sluice.hostagent.link import HostLink, LinkMeter, mac_address
 from sluice.hostagent.loop import Loop
+from sluice.hostagent.port.settings import read_json
 from sluice.hostagent.receiver import Receiver, ReceiverStatistics
 from sluice.hostagent.records import STOPPED
 from sluice.hostagent.reporter import Channel, Courier, Reporter
+from sluice.hostagent.routes import FabricRoutes
 from sluice.hostagent.sender import Sender
 from sluice.hostagent.service import AgentOptions
 from sluice.hostagent.spool import Spool
 from sluice.hostagent.tagger import FlowHook, HostTagger, tag_settings
-from sluice.hostagent.traffic import EMPTY, Sampler, Traffic, Transport, start_in
+from sluice.hostagent.traffic import EMPTY, Sampler, Traffic, Transport
 from sluice.hostagent.watch import FlowWatch
 from sluice.policy.schemes import SCHEMES
 from sluice.policy.units import NS_PER_MS, NS_PER_S
@@ -145,7 +147,7 @@ class Agent:
     def _await_start(self) -> None:
         """Start the schedule once its start time is known; poll the start file until then."""
         file = self._options.start_file
-        start_at = time.time() if file is None else start_in(file)
+        start_at = time.time() if file is None else read_json(file)
         if start_at is None:
             self._loop.call_at(time.monotonic_ns() + _START_POLL_NS, self._await_start)
             return
@@ -224,7 +226,7 @@ class Agent:
             default_congestion_control=self._control.default,
             fallback=bool(fallback_reason),
             fallback_reason=reason(fallback_reason),
-            hook=self._hook.available,
+            hook=not self._hook.problem,
             hook_problem=reason(self._hook.problem),
             tagger=self._tagger.attached,
             spool_depth=self._spool.depth,
@@ -282,8 +284,6 @@ def host_control(options: AgentOptions) -> HostControl:
     noted = options.run_dir / "routes.json"
     if not options.fabric and not noted.exists():
         return HostControl(options.bpf)
-    from sluice.hostagent.routes import FabricRoutes  # few hosts of a testbed need it
-
     routes = FabricRoutes(options.fabric, noted)
     routes.restore()  # those of a killed agent, which may have had other prefixes
     return HostControl(options.bpf, routes if options.fabric else None)

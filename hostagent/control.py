@@ -1,23 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """The congestion control of a host: registered, and the default of the network namespace."""
 
-from __future__ import annotations
-
 import logging
 import socket
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from sluice.dataplane import congestion
 from sluice.dataplane.congestion import DEFAULT_CONTROL, ControlSettings
 from sluice.hostagent import tcp
+from sluice.hostagent.routes import FabricRoutes
 from sluice.policy.controls import LAST_RESORT, PREFIX, fallback_of
 from sluice.policy.errors import EnvironmentLacking
-
-if TYPE_CHECKING:
-    from sluice.hostagent.routes import FabricRoutes
 
 log = logging.getLogger(__name__)
 

@@ -75,8 +75,6 @@ class Journal:
         self._file = -1
         self._size = 0
         self._lines = 0
-        self.missing = 0
-        """Number of flows that have started without a line, because the disk took none."""
         with suppress(OSError):  # the first write says what is wrong
             folder.mkdir(parents=True, exist_ok=True)
 
@@ -139,22 +137,14 @@ class Journal:
         return True
 
     def append_start(self, sequence: int, record: FlowRecord) -> None:
-        """Append a flow before it starts, with its record if the agent dies."""
+        """Append a flow before it starts, with its record if the agent dies: a whole line, or none."""
         line = _start_line(sequence, record)
         self._lines += 1
-        if self._file < 0 or not self._written(line):
-            self.missing += 1
-
-    def _written(self, line: bytes) -> bool:
-        """Write a line wholly or not at all."""
-        try:
-            if os.write(self._file, line) != len(line):
+        with suppress(OSError):  # also of a journal that the disk has not taken
+            if os.write(self._file, line) == len(line):
+                self._size += len(line)
+            else:
                 os.ftruncate(self._file, self._size)
-                return False
-        except OSError:
-            return False
-        self._size += len(line)
-        return True
 
     def close(self) -> None:
         """Close the file. A second call does nothing."""

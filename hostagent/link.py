@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from sluice.dataplane import link_queues, rtnetlink
-from sluice.dataplane.link_queues import CLASSES, QdiscKind, queue_counters
+from sluice.dataplane.link_queues import CLASSES, queue_counters
 from sluice.dataplane.rtnetlink import Kind
 from sluice.policy.errors import SluiceError
 from sluice.policy.tags import BURST_BYTES, UNTAGGED
@@ -83,14 +83,10 @@ class HostLink:
     def __init__(self, interfaces: Sequence[str], at: str | None) -> None:
         """`at`: "root", or a class of a qdisc that exists. None: the links stay as they are."""
         self._interfaces, self._at = interfaces, at
-        self._kind: QdiscKind | None = None
+        self.name = ""
+        """The kind of the qdiscs; empty if there is none."""
         self.problem = ""
         """Why there are no queues although the agent should make them; empty if there are."""
-
-    @property
-    def name(self) -> str:
-        """The kind of the qdiscs; empty if there is none."""
-        return self._kind.name if self._kind else ""
 
     def ensure(self) -> None:
         """Make the queues if they are not there. A problem is noted, because packets leave all the same."""
@@ -102,8 +98,11 @@ class HostLink:
                 kinds.append(link_queues.make(interface, self._at))
             except (SluiceError, CommandFailed) as error:
                 problems.append(str(error))
-        self._kind = kinds[0] if kinds else None
-        self._note("; ".join(problems))
+        self.name = kinds[0] if kinds else ""
+        problem = "; ".join(problems)
+        if problem and problem != self.problem:
+            log.warning("%s", problem)
+        self.problem = problem
 
     def begin(self) -> None:
         """Make the queues, or remove those that a killed agent has left."""
@@ -115,15 +114,15 @@ class HostLink:
 
     def priorities(self, queue_of_tag: Sequence[int]) -> tuple[int, ...]:
         """Return the priority of a packet by DSCP; empty if the link is one queue."""
-        if self._kind is None or not queue_of_tag:
+        if not self.name or not queue_of_tag:
             return ()
-        tagged = [self._kind.priorities[queue] for queue in queue_of_tag]
+        tagged = [CLASSES[queue] for queue in queue_of_tag]
         return (*tagged, *[tagged[UNTAGGED]] * (_DSCPS - len(tagged)))
 
     def end(self) -> None:
         """Remove the queues. A second call does nothing."""
-        if self._kind is not None:
-            self._kind = None
+        if self.name:
+            self.name = ""
             self._remove()
 
     def _remove(self) -> list[str]:
@@ -136,11 +135,6 @@ class HostLink:
             except (SluiceError, CommandFailed) as error:
                 log.warning("%s", error)
         return removed
-
-    def _note(self, problem: str) -> None:
-        if problem and problem != self.problem:
-            log.warning("%s", problem)
-        self.problem = problem
 
 
 class LinkMeter:

@@ -11,6 +11,7 @@ import select
 import socket
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 from sluice.policy.units import NS_PER_S
 
@@ -59,15 +60,10 @@ class Loop:
         heapq.heappush(self._timers, (when_ns, next(self._order), action))
 
     def stop(self) -> None:
-        """End `run` after the current round. Any thread may call this, even after `close`."""
+        """End `run` after the current round. Any thread may call this."""
         self._stopped = True
-        try:
+        with suppress(BlockingIOError):  # the socket is full, so a wake-up is pending
             self._wake_writer.send(b"\0")
-        except BlockingIOError:
-            return  # the socket is full, so a wake-up is pending
-        except OSError:
-            if self._wake_writer.fileno() != -1:
-                raise  # a closed loop needs no wake-up
 
     def run(self) -> None:
         """Serve until stopped. A handler's exception ends the loop, because it is a bug."""
@@ -84,9 +80,3 @@ class Loop:
                     handler(events)
             while self._timers and self._timers[0][0] <= time.monotonic_ns():
                 heapq.heappop(self._timers)[2]()
-
-    def close(self) -> None:
-        """Close the loop's own files."""
-        self._epoll.close()
-        self._wake_writer.close()
-        self._wake_reader.close()

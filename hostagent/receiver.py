@@ -181,14 +181,13 @@ class IncomingConnection:
         out_of_order = tcp.tcp_info(self._sock).out_of_order
         stamp_ns = self._kernel_ns if out_of_order == self._out_of_order else None
         self._out_of_order = out_of_order
-        arrived_ns = stamp_ns or read_ns
-        self._arrived_ns, self._is_kernel_stamp = arrived_ns, stamp_ns is not None
+        self._arrived_ns = stamp_ns or read_ns
         statistics = self._receiver.statistics
         statistics.flows += 1
         statistics.bytes += self._received
-        if self._is_kernel_stamp:
+        if stamp_ns is not None:
             statistics.kernel_stamped += 1
-            statistics.user_space_ns += read_ns - arrived_ns
+            statistics.user_space_ns += read_ns - stamp_ns
         if header.ends_with_fin:
             return True
         self._answer(header)
@@ -208,8 +207,7 @@ class IncomingConnection:
         return False
 
     def _answer(self, header: Header) -> None:
-        times_ns = self._arrived_ns, time.time_ns()
-        notice = Notice(header.sequence, *times_ns, self._receiver.machine, self._is_kernel_stamp)
+        notice = Notice(header.sequence, self._arrived_ns, time.time_ns(), self._receiver.machine)
         self._sock.send(notice.pack())
 
 

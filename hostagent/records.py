@@ -2,7 +2,6 @@
 """Makes the record of a scheduled flow from what its sender knows, and its JSON. Pure functions."""
 
 import json
-from collections.abc import Sequence
 from dataclasses import replace
 
 from sluice.policy.units import NS_PER_S, NS_PER_US
@@ -105,8 +104,3 @@ def id_of(line: bytes) -> str:
         return str(json.loads(line)["id"])
     except (ValueError, KeyError, TypeError):
         return ""  # the web process will refuse this line, so it goes to quarantine
-
-
-def body_of(lines: Sequence[bytes]) -> bytes:
-    """Return the JSON array of these lines, which are JSON already."""
-    return b"[" + b",".join(lines) + b"]"

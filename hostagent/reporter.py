@@ -16,7 +16,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sluice.hostagent.records import body_of
 from sluice.hostagent.spool import Spool
 from sluice.policy.errors import FieldError
 from sluice.policy.schema.entries import read
@@ -110,7 +109,7 @@ class Courier:
 
     def _deliver(self, lines: Sequence[bytes]) -> None:
         """Send the records. Halve a refused batch until the wrong record is alone, then put that one in quarantine."""
-        answer = self._post(PATH, body_of(lines))
+        answer = self._post(PATH, b"[" + b",".join(lines) + b"]")
         if answer.ok:
             return
         is_wrong_record = answer.status in _REFUSED or (answer.status == 403 and answer.code == _NOT_OURS)

@@ -156,14 +156,8 @@ class OutgoingConnection:
         self._fin = ends_with_fin or active.flow.endless
         self._notice = bytearray()
         self._remaining = sys.maxsize if active.flow.endless else active.flow.bytes - HEADER_BYTES
-        self._head = Header(
-            active.sequence,
-            active.flow.bytes,
-            self._started_ns,
-            round(active.flow.deadline_us or 0),
-            self._fin,
-            active.flow.endless,
-        ).pack()
+        flow = active.flow
+        self._head = Header(active.sequence, flow.bytes, self._started_ns, self._fin, flow.endless).pack()
         try:
             self._declare(active)
             if active.ends_ns is not None:
@@ -180,14 +174,15 @@ class OutgoingConnection:
             self.fail(_reason(error))
 
     def _declare(self, active: ActiveFlow) -> None:
-        needed = tcp.needs_declaration(active.flow)
+        flow = active.flow
+        needed = flow.deadline_us is not None or flow.importance is not None or flow.size_known
         # After a declared flow, the next one on the connection needs an empty declaration to replace it.
         if not (needed or self._declared):
             return
-        self._declared = tcp.declare(self._sock, active.flow)
+        self._declared = tcp.declare(self._sock, flow)
         if needed and not self._declared:
             self._sender.undeclared += 1
-        if self._declared and active.flow.quench == "kill":
+        if self._declared and flow.quench == "kill":
             self._loop.call_at(time.monotonic_ns() + QUENCH_POLL_NS, partial(self._poll_quench, active))
 
     def _poll_quench(self, active: ActiveFlow) -> None:

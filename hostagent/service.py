@@ -12,16 +12,7 @@ from sluice.policy.schema.entries import AGENT, entry
 from sluice.policy.schema.kinds import Choice, Flag, ListOf, Number, Text
 from sluice.runtime import logs
 from sluice.runtime.lifecycle import Notifier
-from sluice.runtime.settings import Service
-from sluice.runtime.settings.kinds import (
-    EnrolmentToken,
-    FileToRead,
-    FileToWrite,
-    Folder,
-    Interface,
-    Prefix,
-    WebAddress,
-)
+from sluice.runtime.settings import Service, kinds
 
 _ROUTES = Path("/proc/net/route")
 
@@ -36,12 +27,12 @@ class AgentOptions:
         default=None,
     )
     interface: str | None = entry(
-        Interface(),
+        kinds.Interface(),
         "Interface whose outgoing packets the agent tags. Without it, it is the interface of the default route.",
         default=None,
     )
     cards: tuple[str, ...] = entry(
-        ListOf(Interface(), longest=16),
+        ListOf(kinds.Interface(), longest=16),
         "Further interfaces through which the host sends, for example of a second card, or the members of a bond. What"
         " leaves there is tagged, too, and gets the same queues. The flag is repeatable.",
         default=(),
@@ -57,7 +48,7 @@ class AgentOptions:
         default=(),
     )
     fabric: tuple[str, ...] = entry(
-        ListOf(Prefix(), longest=64),
+        ListOf(kinds.Prefix(), longest=64),
         "Prefixes of the network, for example 10.9.0.0/16. Only connections to them get the policy's congestion"
         " control, by `congctl` on their routes. All others keep the machine's. Without prefixes, all connections of"
         " the host get it. The flag is repeatable.",
@@ -78,19 +69,19 @@ class AgentOptions:
         default=None,
     )
     run_dir: Path = entry(
-        Folder(),
+        kinds.Folder(),
         "Folder for journal and spool. Use the same one after a restart: it holds records to deliver.",
         default=Path("/var/lib/sluice/agent"),
     )
-    web: str = entry(WebAddress(), "The web process.", default="http://127.0.0.1:8080")
+    web: str = entry(kinds.WebAddress(), "The web process.", default="http://127.0.0.1:8080")
     enrol: str | None = entry(
-        EnrolmentToken(),
+        kinds.EnrolmentToken(),
         "Token from `sluice enrol NAME`, or /PATH of a file with it. Needed once for an https address.",
         default=None,
     )
-    schedule: Path | None = entry(FileToRead(), "JSON file with the flows of a run.", default=None)
+    schedule: Path | None = entry(kinds.FileToRead(), "JSON file with the flows of a run.", default=None)
     start_file: Path | None = entry(
-        FileToWrite(),
+        kinds.FileToWrite(),
         "File with the epoch second at which the schedule starts; the agent waits until it exists. "
         "Without it, the schedule starts at once.",
         default=None,

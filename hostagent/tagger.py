@@ -71,7 +71,11 @@ class Guests:
 
     def follow(self, tagger: Tagger, looks: bool) -> None:
         """Tag the packets of new interfaces. `looks`: see, too, whether another program has removed the filters."""
-        present = {name: index for index, name in socket.if_nameindex() if self._is_guest(name)}
+        present = {
+            name: index
+            for index, name in socket.if_nameindex()
+            if name not in self._own and any(fnmatchcase(name, pattern) for pattern in self._patterns)
+        }
         kept = {name for name, index in self._attached.items() if present.get(name) == index}
         if looks:
             kept = {name for name in kept if tagger.tags_guest(name)}
@@ -100,9 +104,6 @@ class Guests:
                 check.look(received, seen, partial(tagger.attach_guest, name))
             if check.is_skipped and not was_skipped:
                 log.warning("%s", _untagged(name, skipped(name)))
-
-    def _is_guest(self, name: str) -> bool:
-        return name not in self._own and any(fnmatchcase(name, pattern) for pattern in self._patterns)
 
     def leave(self, tagger: Tagger) -> None:
         """Remove the filters."""
@@ -240,28 +241,20 @@ class FlowHook:
         self.problem = "" if use_bpf else "programs cannot declare flows: BPF is switched off (--no-bpf)"
         """Why programs cannot declare flows; empty if they can."""
 
-    @property
-    def available(self) -> bool:
-        """Whether programs on this machine can declare flows."""
-        return not self.problem
-
     def ensure(self) -> None:
         """Attach the hook if no agent of this machine has it attached now."""
         if self._hook is None:
             return
+        problem = ""
         try:
             self._hook.ensure()
         except EnvironmentLacking as lacking:
-            self._note(f"programs cannot declare flows: {lacking}")
-        else:
-            self._note("")
+            problem = f"programs cannot declare flows: {lacking}"
+        if problem and problem != self.problem:
+            log.warning("%s", problem)
+        self.problem = problem
 
     def close(self) -> None:
         """Detach this agent's hook. A second call does nothing."""
         if self._hook is not None:
             self._hook.close()
-
-    def _note(self, problem: str) -> None:
-        if problem and problem != self.problem:
-            log.warning("%s", problem)
-        self.problem = problem

@@ -28,15 +28,8 @@ _INFO_BYTES = 248
 _U64 = struct.Struct("@Q")
 _U32 = struct.Struct("@I")
 _U16 = struct.Struct("@H")
-_UNACKED, _RTT, _SND_CWND, _TOTAL_RETRANS, _BYTES_ACKED, _OUT_OF_ORDER, _TOTAL_RTO = (
-    24,
-    68,
-    80,
-    100,
-    120,
-    224,
-    240,
-)
+_UNACKED, _RTT, _SND_CWND, _TOTAL_RETRANS = 24, 68, 80, 100
+_BYTES_ACKED, _OUT_OF_ORDER, _TOTAL_RTO = 120, 224, 240
 
 LONG_FLOW_BYTES = 1_000_000
 """A flow of this size has several windows of data on any link."""
@@ -119,11 +112,6 @@ def arrival_ns(ancillary: Iterable[tuple[int, int, bytes]]) -> int | None:
             seconds, nanoseconds = _TIMESPEC.unpack(data)
             return int(seconds * 10**9 + nanoseconds)
     return None
-
-
-def needs_declaration(flow: ScheduledFlow) -> bool:
-    """Whether the flow has a deadline, an importance or a known size."""
-    return flow.deadline_us is not None or flow.importance is not None or flow.size_known
 
 
 def declare(sock: socket.socket, flow: ScheduledFlow) -> bool:

@@ -65,21 +65,6 @@ def write_schedule(path: Path, schedule: Schedule) -> None:
         file.write("\n]}\n")
 
 
-def start_in(file: Path) -> float | None:
-    """Return the start time (epoch, s) in a start file; None while the file does not exist."""
-    try:
-        return float(file.read_text())
-    except FileNotFoundError:
-        return None
-
-
-def write_start(file: Path, start_at: float) -> None:
-    """Write a start file atomically, so that the agents that wait for it start."""
-    part = file.with_name(f"{file.name}.part")
-    part.write_text(repr(start_at))
-    part.replace(file)
-
-
 @dataclass(frozen=True)
 class Transport:
     """The transport of new flows. A new policy replaces the whole object, because two threads read it."""

@@ -9,16 +9,17 @@ thread does all of this, with its own spool, so that it never delays the traffic
 import errno
 import logging
 import os
+import re
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from sluice.dataplane.congestion import in_first_namespace
 from sluice.dataplane.sockopt import cgroup_root
 from sluice.dataplane.watch import Connection, Watch
-from sluice.hostagent.containers import Containers
 from sluice.hostagent.spool import Spool
 from sluice.hostagent.wire import PORT
 from sluice.policy.errors import EnvironmentLacking
@@ -214,6 +215,52 @@ def living_connection(connection: Connection, rate_bps: int, host: Host) -> Livi
     )
 
 
+# ── The containers of this machine, as far as their runtimes name them by their cgroups ────────────────────────────
+
+
+_SHORT_DIGITS = 12
+"""Runtimes print so many digits of an id in their lists."""
+_BY_ID = re.compile(r"(?:(?:docker|libpod|cri-containerd|crio|nerdctl)-)?([0-9a-f]{64})(?:\.scope)?")
+_BY_NAME = re.compile(r"(?:lxc\.payload\.|machine-|systemd-nspawn@)(.+?)(?:\.scope|\.service)?")
+_ESCAPED = re.compile(r"\\x([0-9a-f]{2})")
+"""How systemd writes a character that is special to it."""
+_RESCAN_S = 1.0
+
+
+class Containers:
+    """The names below the root of the cgroups of version 2. An unknown cgroup lets it look again, once a second."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._names: dict[int, str | None] = {}
+        """Id of a cgroup → the name of its container; None: it belongs to none."""
+        self._looked_s = -_RESCAN_S
+
+    def name(self, cgroup: int) -> str | None:
+        """Return the name of the container, or the first digits of its id.
+
+        None outside of containers, and for a cgroup that has ended before it was seen.
+        """
+        if cgroup and cgroup not in self._names and time.monotonic() - self._looked_s >= _RESCAN_S:
+            self._names = {}
+            for folder, _, _ in os.walk(self._root):
+                with suppress(OSError):  # it has just ended
+                    self._names[Path(folder).stat().st_ino] = _container(Path(folder))
+            self._looked_s = time.monotonic()
+        return self._names.get(cgroup)
+
+
+def _container(folder: Path) -> str | None:
+    """Return the container of a cgroup: the outermost one, if one contains another."""
+    for part in folder.parts:
+        if by_id := _BY_ID.fullmatch(part):
+            return by_id[1][:_SHORT_DIGITS]
+        if by_name := _BY_NAME.fullmatch(part):
+            name = _ESCAPED.sub(lambda escaped: chr(int(escaped[1], 16)), by_name[1])[:64]
+            return name if name.isprintable() else None
+    return None
+
+
 class FlowWatch:
     """The watch of this host's network namespace. The reporter's thread uses it from `begin` to `end`."""
 
@@ -320,12 +367,11 @@ class FlowWatch:
                 self._record(connection)
         self._early = early
         rated = sorted(self._rated(living), key=lambda pair: (-pair[1], pair[0].cookie))
-        losses = self._watch.losses()
         return WatchStatus(
             watching=True,
             problem=reason(self.problem),
             recorded=self.recorded,
-            lost=losses.records + losses.connections,
+            lost=self._watch.lost(),
             living=len(living),
             connections=tuple(living_connection(c, rate, self._host) for c, rate in rated[:MOST_SHOWN]),
             addresses=self._used_addresses(),

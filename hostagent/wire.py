@@ -7,8 +7,8 @@ A flow of n bytes is n bytes of TCP payload: the header, then n - HEADER_BYTES a
 is at least as long as its header, and a schedule with a shorter flow is refused. An endless flow ends
 with its FIN; the header holds its least size. All integers are in network order.
 
-    header  magic version flags - sequence:u64 size_bytes:u64 started_ns:u64 deadline_us:u64
-    notice  magic version flags - sequence:u64 arrived_ns:u64 answered_ns:u64 machine:u64
+    header  magic version flags - sequence:u64 size_bytes:u64 started_ns:u64 -:u64
+    notice  magic version - sequence:u64 arrived_ns:u64 answered_ns:u64 machine:u64
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ service, and measuring tools such as iperf (5001) do not use it."""
 DRIFT = 1e-3
 """Linux corrects a clock by at most 500 ppm, so two of them drift apart by at most this much."""
 
-_HEADER = struct.Struct("!4sBBxxQQQQ")
-_NOTICE = struct.Struct("!4sBBxxQQQQ")
+_HEADER = struct.Struct("!4sBBxxQQQ8x")
+_NOTICE = struct.Struct("!4sBxxxQQQQ")
 _HEADER_MAGIC, _NOTICE_MAGIC = b"SLCF", b"SLCN"
 
 HEADER_BYTES = _HEADER.size
@@ -37,7 +37,6 @@ NOTICE_BYTES = _NOTICE.size
 
 _ENDS_WITH_FIN = 1
 _ENDLESS = 2
-_KERNEL_STAMP = 1
 
 
 class BadMessage(Exception):
@@ -54,8 +53,6 @@ class Header:
     """TCP payload of the whole flow, including this header."""
     started_ns: int
     """CLOCK_REALTIME of the sender right before connect(); on an open connection, before the first send()."""
-    deadline_us: int
-    """From the flow's start; 0 for a flow without a deadline."""
     ends_with_fin: bool
     """The connection carries only this flow: the FIN follows the last byte, and the notice follows the FIN."""
     endless: bool = False
@@ -64,21 +61,19 @@ class Header:
     def pack(self) -> bytes:
         """Return the message."""
         flags = (_ENDS_WITH_FIN if self.ends_with_fin else 0) | (_ENDLESS if self.endless else 0)
-        return _HEADER.pack(
-            _HEADER_MAGIC, VERSION, flags, self.sequence, self.size_bytes, self.started_ns, self.deadline_us
-        )
+        return _HEADER.pack(_HEADER_MAGIC, VERSION, flags, self.sequence, self.size_bytes, self.started_ns)
 
     @classmethod
     def unpack(cls, data: bytes | bytearray) -> Header:
         """Return the header in a message of HEADER_BYTES. Raises BadMessage."""
-        magic, version, flags, sequence, size_bytes, started_ns, deadline_us = _HEADER.unpack(data)
+        magic, version, flags, sequence, size_bytes, started_ns = _HEADER.unpack(data)
         _check(magic, _HEADER_MAGIC, version)
         if size_bytes < HEADER_BYTES:
             raise BadMessage(f"a flow of {size_bytes} bytes is shorter than its header of {HEADER_BYTES}")
         fin, endless = bool(flags & _ENDS_WITH_FIN), bool(flags & _ENDLESS)
         if endless and not fin:
             raise BadMessage("an endless flow must end with a FIN: without one it never ends")
-        return cls(sequence, size_bytes, started_ns, deadline_us, fin, endless)
+        return cls(sequence, size_bytes, started_ns, fin, endless)
 
 
 @dataclass(frozen=True)
@@ -92,22 +87,18 @@ class Notice:
     """CLOCK_REALTIME when the receiver sent this notice."""
     machine: int
     """Machine of the receiver, because two hosts of one machine have one clock: see `machine_number`."""
-    kernel_stamp: bool
-    """Whether `arrived_ns` is the kernel's time stamp of the packet. If not, user space had read the last byte then."""
 
     def pack(self) -> bytes:
         """Return the message."""
-        flags = _KERNEL_STAMP if self.kernel_stamp else 0
-        return _NOTICE.pack(
-            _NOTICE_MAGIC, VERSION, flags, self.sequence, self.arrived_ns, self.answered_ns, self.machine
-        )
+        times_ns = self.arrived_ns, self.answered_ns
+        return _NOTICE.pack(_NOTICE_MAGIC, VERSION, self.sequence, *times_ns, self.machine)
 
     @classmethod
     def unpack(cls, data: bytes | bytearray) -> Notice:
         """Return the notice in a message of NOTICE_BYTES. Raises BadMessage."""
-        magic, version, flags, sequence, arrived_ns, answered_ns, machine = _NOTICE.unpack(data)
+        magic, version, *fields = _NOTICE.unpack(data)
         _check(magic, _NOTICE_MAGIC, version)
-        return cls(sequence, arrived_ns, answered_ns, machine, bool(flags & _KERNEL_STAMP))
+        return cls(*fields)
 
 
 def machine_number(boot: str) -> int:

@@ -44,6 +44,10 @@ class Parameter:
     help: str
 
 
+PARAMETERS_MAX = 16
+"""The most parameters of a control from a file (dataplane/laws/hooks.h)."""
+
+
 @dataclass(frozen=True)
 class Control:
     """One congestion control."""

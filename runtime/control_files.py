@@ -7,14 +7,15 @@ they read the macros and need no compiler.
 
 import os
 import re
+from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 
+from sluice.policy import controls
 from sluice.policy.controls import CONTROLS, FROM_FILES, PREFIX, Control, Echo, Need, Parameter
 from sluice.policy.errors import SluiceError
 from sluice.runtime.toml import is_file
 
-PARAMETERS_MAX = 16
-"""As in hooks.h."""
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,7}")
 _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 _MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(SL_\w+)(?:\((\w+)[^)]*\))?[ \t]*(.*)$", re.MULTILINE)
@@ -27,11 +28,20 @@ class ControlFileError(SluiceError):
     """A file is no congestion control. The message names the file and what is missing."""
 
 
-def cache() -> Path:
-    """The folder of compiled controls, which is made if it is missing."""
+def compiled(control: Control, suffix: str, compiler: Callable[..., str]) -> Path:
+    """Return what a compiler makes of a control. The same text is compiled once.
+
+    `compiler` compiles the control with these arguments, and returns what it prints.
+    """
+    text = compiler("-E", "-P")
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sluice" / "controls"
     folder.mkdir(parents=True, exist_ok=True)
-    return folder
+    target = folder / f"{control.name}-{sha256(text.encode()).hexdigest()[:16]}{suffix}"
+    if not target.exists():
+        partial = target.with_suffix(f".{os.getpid()}")
+        compiler("-o", str(partial))
+        partial.replace(target)  # several processes of a sweep may have compiled it at once
+    return target
 
 
 def read(path: Path) -> Control:
@@ -89,9 +99,10 @@ def _control(path: Path, macros: dict[str, tuple[str, str]]) -> Control:
 def _parameters(path: Path, macro: str, text: str) -> tuple[Parameter, ...]:
     entry = re.compile(rf'{macro}\(\s*(\w+)\s*,\s*(\d+)\s*,\s*"([^"]*)"\s*\)')
     found = tuple(Parameter(name, int(value), help) for name, value, help in entry.findall(text))
-    if entry.sub("", text).strip() or len(found) > PARAMETERS_MAX:
+    most = controls.PARAMETERS_MAX
+    if entry.sub("", text).strip() or len(found) > most:
         raise ControlFileError(
-            f"control {path}: SL_PARAMETERS({macro}) must have at most {PARAMETERS_MAX} entries, each {macro}(name, "
+            f"control {path}: SL_PARAMETERS({macro}) must have at most {most} entries, each {macro}(name, "
             'default, "help") with a whole number as default'
         )
     for parameter in found:

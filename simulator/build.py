@@ -7,7 +7,6 @@ ones below simulator/build/, which tests/sim/instrumented.py loads. The command 
 
 import argparse
 import fcntl
-import hashlib
 import os
 import shutil
 import subprocess
@@ -16,6 +15,7 @@ import sysconfig
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from sluice.policy.controls import Control
@@ -65,17 +65,11 @@ def control_library(control: Control) -> Path:
 
     Raises EnvironmentLacking without a C compiler, and SluiceError with the compiler's output if the file is wrong.
     """
+    return control_files.compiled(control, ".so", partial(_cc, control))
+
+
+def _cc(control: Control, *arguments: str) -> str:
     source = f'#include "{control.file}"\n#include "hooks_table.h"\n'
-    text = _cc(control, source, "-E")
-    library = control_files.cache() / f"{control.name}-{hashlib.sha256(text.encode()).hexdigest()[:16]}.so"
-    if not library.exists():
-        partial = library.with_suffix(f".{os.getpid()}")
-        _cc(control, source, "-o", str(partial))
-        partial.replace(library)  # several processes of a sweep may have compiled it at once
-    return library
-
-
-def _cc(control: Control, source: str, *arguments: str) -> str:
     argv = [_tool("cc"), *_CONTROL_FLAGS, f"-I{LAWS}", "-x", "c", "-", *arguments]
     try:
         done = subprocess.run(argv, input=source, capture_output=True, text=True, check=False)

@@ -28,11 +28,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from sluice.hostagent.port.machine_watch import interface_drops, qdisc_drops, switch_side
-from sluice.hostagent.port.settings import check_behaviour, last_report, read_json, write_json
+from sluice.hostagent.port.settings import last_report, read_json, write_json
 from sluice.policy.errors import EnvironmentLacking, SluiceError
 from sluice.policy.network.graph import Topology
 from sluice.policy.schema.desired import PortBehaviour
-from sluice.policy.schema.entries import write
+from sluice.policy.schema.entries import read, write
 from sluice.policy.schemes.ports import DEFAULT_BUFFER_BYTES
 from sluice.policy.units import BITS_PER_BYTE, NS_PER_S
 from sluice.policy.wire.agents import PortHeartbeat, QueueCounters
@@ -173,7 +173,7 @@ class Testbed:
         return status.get("state") == "ready"
 
     def _status(self) -> dict[str, Any]:
-        status = read_json(self.settings.status_file)
+        status: dict[str, Any] | None = read_json(self.settings.status_file)
         assert status is not None, "a started testbed has a status file"
         return status
 
@@ -265,8 +265,9 @@ class Testbed:
         If there is a web process, its policy replaces this at the port agent's next heartbeat. On FieldError, nothing
         has changed.
         """
-        check_behaviour(behaviour)
-        write_json(self.settings.behaviour_file, write(behaviour))
+        document = write(behaviour)
+        read(PortBehaviour, document)  # here and not in the port agent, which would end
+        write_json(self.settings.behaviour_file, document)
 
         def in_effect() -> bool:
             state = self.port_agent_state()

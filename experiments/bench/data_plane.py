@@ -23,9 +23,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import astuple
 from pathlib import Path
-from typing import Any
 
 from experiments.bench.measuring import Result, in_own_network, in_turn, median_ratio, wait_for
 from experiments.kit.live import sent_packets
@@ -46,12 +44,8 @@ from sluice.topologies.testbed import Testbed
 
 
 def packet_results() -> Iterator[Result]:
-    for program, ns_per_packet, empty_ns in in_own_network(program_costs):
+    for program, ns_per_packet, empty_ns in in_own_network(bench.measure):
         yield Result(f"{program} program", ns_per_packet, "ns/packet", empty_ns, "an empty program")
-
-
-def program_costs() -> list[tuple[Any, ...]]:
-    return [astuple(cost) for cost in bench.measure()]
 
 
 # ── A host's own link ────────────────────────────────────────────────────────────────────────────────

@@ -65,7 +65,7 @@ def measure(changes: Mapping[str, Any]) -> Speed:
     return Speed(*in_own_process(run, changes))
 
 
-def run(changes: Mapping[str, Any]) -> tuple[float, ...]:
+def run(changes: Mapping[str, Any]) -> tuple[int, float, float, float]:
     """Return the figures of a run in this process."""
     from sluice.simulator.run import Simulation
     from sluice.simulator.taps import Taps

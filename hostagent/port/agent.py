@@ -21,8 +21,8 @@ from sluice.dataplane.port_settings import PortSettings
 from sluice.hostagent.link import traffic
 from sluice.hostagent.port import settings as files
 from sluice.hostagent.port.machine_watch import MachineWatch, switch_losses
-from sluice.hostagent.port.queues import LIST_QUEUES, queue_rows, share_out
-from sluice.hostagent.port.settings import PortAgentSettings, check_behaviour, port_settings
+from sluice.hostagent.port.queues import queue_rows, share_out
+from sluice.hostagent.port.settings import PortAgentSettings, port_settings
 from sluice.hostagent.reporter import Channel
 from sluice.policy.errors import SluiceError
 from sluice.policy.network.graph import Port, Topology
@@ -119,7 +119,7 @@ class PortAgent:
     def _share_out(self) -> None:
         """Set the shares in Open vSwitch, which keeps them even after its restart."""
         try:
-            rows = queue_rows(self.ovs(LIST_QUEUES))
+            rows = queue_rows(self.ovs)
             change = share_out(rows, self.graph.ports, self.behaviour.shares)
             if change:
                 self.ovs(change)
@@ -129,10 +129,9 @@ class PortAgent:
         self.shares_stand = True
 
     def set_behaviour(self, behaviour: PortBehaviour) -> None:
-        """Change all ports from the next packet on. On FieldError, nothing has changed."""
+        """Change all ports from the next packet on."""
         if behaviour == self.behaviour:
             return
-        check_behaviour(behaviour)
         self.shares_stand = self.shares_stand and behaviour.shares == self.behaviour.shares
         self.behaviour = behaviour
         for port in self.graph.ports:

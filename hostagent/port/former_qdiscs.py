@@ -61,7 +61,8 @@ class FormerQdiscs:
             )
         try:
             parts = list(_read(socket.if_nametoindex(interface)))
-            if any(_has_filters(interface, part.handle) for part in parts if part.kind is Kind.QDISCS):
+            handles = [f"{part.handle >> 16:x}:" for part in parts if part.kind is Kind.QDISCS]
+            if any(run(["tc", "filter", "show", "dev", interface, "parent", handle]) for handle in handles):
                 return f"{shown}, because filters of tc belong to it: tc filter show dev {interface}"
             self._folder.mkdir(parents=True, exist_ok=True)
             write_json(self._file(interface), {"parts": parts})
@@ -95,10 +96,6 @@ def root_qdiscs() -> dict[str, dict[str, Any]]:
         if qdisc.get("root"):
             roots[qdisc["dev"]] = qdisc
     return roots
-
-
-def _has_filters(interface: str, handle: int) -> bool:
-    return bool(run(["tc", "filter", "show", "dev", interface, "parent", f"{handle >> 16:x}:"]))
 
 
 def _read(index: int) -> Iterator[_Part]:

@@ -4,16 +4,16 @@
 It makes the queues of the ports, in Open vSwitch or at other interfaces, and gives the ports back as they were.
 """
 
-import json
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 from sluice.hostagent.port.agent import PortAgent
 from sluice.hostagent.port.former_qdiscs import FormerQdiscs, root_qdiscs
-from sluice.hostagent.port.queues import FASTEST_BPS, classes, fit, mtu, own_burst_bytes, queues
+from sluice.hostagent.port.queues import FASTEST_BPS, classes, fit, mtu, own_burst_bytes, queues, table_rows
 from sluice.policy.errors import SluiceError
 from sluice.policy.network.graph import Port, Topology
 from sluice.policy.schema.desired import PortBehaviour
@@ -56,6 +56,7 @@ class OwnPorts:
     def __init__(self, ovs: Callable[[list[str]], str], former: FormerQdiscs) -> None:
         """`ovs` runs a tool of Open vSwitch and returns its output. Raises CommandFailed."""
         self._ovs, self._former = ovs, former
+        self._rows = partial(table_rows, ovs)
         self.problems: dict[str, str] = {}
         """Interface → why it has no queues."""
 
@@ -154,14 +155,6 @@ class OwnPorts:
         names = {row["_uuid"]: row["name"] for row in self._rows("Interface", "_uuid", "name")}
         return {names[uuid]: bond for bond, members in bonds.items() for uuid in members if uuid in names}
 
-    def _rows(self, table: str, *columns: str) -> list[dict[str, Any]]:
-        listing = self._ovs(["ovs-vsctl", "--format=json", f"--columns={','.join(columns)}", "list", table])
-        document = json.loads(listing)
-        return [
-            {heading: _value(cell) for heading, cell in zip(document["headings"], row, strict=True)}
-            for row in document["data"]
-        ]
-
 
 def _problem(row: _PortRow | None, bond: str | None) -> str:
     """Return what an operator must know of a port; empty if there is nothing."""
@@ -183,20 +176,6 @@ def _problem(row: _PortRow | None, bond: str | None) -> str:
 def _elements(value: Any) -> tuple[Any, ...]:
     """Return the elements of a set, which OVSDB writes as an atom if it has one element."""
     return tuple(value) if isinstance(value, list) else (value,) if value is not None else ()
-
-
-def _value(cell: Any) -> Any:
-    """Return a cell of an OVSDB table (RFC 7047, 5.1): a map, an atom, a list, or None for an empty set."""
-    match cell:
-        case ["map", pairs]:
-            return {key: _value(value) for key, value in pairs}
-        case ["uuid", text]:
-            return text
-        case ["set", []]:
-            return None
-        case ["set", elements]:
-            return [_value(element) for element in elements]
-    return cell
 
 
 class LinkPorts:
@@ -306,7 +285,7 @@ class NetworkPorts:
         for interface in self._links.former.held():  # of an agent that was killed while it gave the port back
             _restore(self._links.former, interface)
         for interface in self._own.interfaces() | self._links.held():
-            self._agent.program.release(interface)
+            self._agent.program.detach(interface)
 
     def _here(self, topology: Topology) -> tuple[Port, ...]:
         """Return the ports of this machine: of its bridges, and of this agent's switches that forward by themselves."""

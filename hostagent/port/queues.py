@@ -12,8 +12,8 @@ A flow queue may send one frame in its turn. With less than the longest frame, H
 
 import json
 import sys
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
 
 from sluice.dataplane import flow_queues, rtnetlink
 from sluice.policy.network.graph import Port
@@ -33,7 +33,6 @@ link rate, so each queue gets at least 0.2 % of the link rate.
 SHARES_TIMEOUT_S = 2
 """A change of shares waits at most this long until ovs-vswitchd has applied it."""
 
-LIST_QUEUES = ["ovs-vsctl", "--format=json", "--columns=_uuid,external_ids,other_config", "list", "Queue"]
 CREDIT_NS = 100_000
 """Time for which a class may send after a late timer."""
 SMALLEST_BYTES = 2 * 9_022
@@ -85,14 +84,37 @@ class QueueRow(NamedTuple):
     min_rate_bps: int
 
 
-def queue_rows(listing: str) -> list[QueueRow]:
-    """Return the rows that `queues` has made, from the output of LIST_QUEUES."""
-    rows = []
-    for (_, uuid), (_, external_ids), (_, other_config) in json.loads(listing)["data"]:
-        ids, config = dict(external_ids), dict(other_config)
-        if "interface" in ids:
-            rows.append(QueueRow(uuid, ids["interface"], int(ids["queue"]), int(config["min-rate"])))
-    return rows
+def queue_rows(ovs: Callable[[list[str]], str]) -> list[QueueRow]:
+    """Return the rows that `queues` has made. `ovs` runs a tool of Open vSwitch."""
+    return [
+        QueueRow(row["_uuid"], ids["interface"], int(ids["queue"]), int(row["other_config"]["min-rate"]))
+        for row in table_rows(ovs, "Queue", "_uuid", "external_ids", "other_config")
+        if "interface" in (ids := row["external_ids"])
+    ]
+
+
+def table_rows(ovs: Callable[[list[str]], str], table: str, *columns: str) -> list[dict[str, Any]]:
+    """Return these columns of each row of a table of the database."""
+    listing = ovs(["ovs-vsctl", "--format=json", f"--columns={','.join(columns)}", "list", table])
+    document = json.loads(listing)
+    return [
+        {heading: _value(cell) for heading, cell in zip(document["headings"], row, strict=True)}
+        for row in document["data"]
+    ]
+
+
+def _value(cell: Any) -> Any:
+    """Return a cell of an OVSDB table (RFC 7047, 5.1): a map, an atom, a list, or None for an empty set."""
+    match cell:
+        case ["map", pairs]:
+            return {key: _value(value) for key, value in pairs}
+        case ["uuid", text]:
+            return text
+        case ["set", []]:
+            return None
+        case ["set", elements]:
+            return [_value(element) for element in elements]
+    return cell
 
 
 def share_out(

@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from sluice.policy.errors import EnvironmentLacking
 from sluice.policy.schema.entries import AGENT, entry
@@ -22,9 +21,6 @@ from sluice.runtime import logs
 from sluice.runtime.lifecycle import Notifier, on_end
 from sluice.runtime.settings import Service
 from sluice.runtime.settings.kinds import EnrolmentToken, FileToRead, Folder, WebAddress
-
-if TYPE_CHECKING:
-    from sluice.dataplane.port import PortProgram
 
 
 @dataclass(frozen=True)
@@ -68,44 +64,39 @@ def run(options: PortAgentOptions) -> int:
     """Serve until a signal asks for the end. Raises SluiceError."""
     from sluice.dataplane.port import PortProgram
     from sluice.hostagent.port.agent import PortAgent, last_behaviour, serve
-    from sluice.hostagent.port.settings import load_start
+    from sluice.hostagent.port.former_qdiscs import FormerQdiscs
+    from sluice.hostagent.port.network_ports import EMPTY, WATCHING, LinkPorts, NetworkPorts, OwnPorts
+    from sluice.hostagent.port.settings import PortAgentSettings, load_start
 
     logs.start(name=options.name)
     on_end(sys.exit)
     with PortProgram() as program:
-        if options.testbed is None:
-            return _run_on_network(options, program)
-        settings, network = load_start(options.testbed)
-        tool = partial(_tool, None)  # the testbed has set the environment of its own Open vSwitch
-        agent = PortAgent(settings, network, program, tool, last_behaviour(settings), emulated=True)
-        serve(agent, Notifier())
-    return 0
-
-
-def _run_on_network(options: PortAgentOptions, program: PortProgram) -> int:
-    from sluice.hostagent.port.agent import PortAgent, last_behaviour, serve
-    from sluice.hostagent.port.former_qdiscs import FormerQdiscs
-    from sluice.hostagent.port.network_ports import EMPTY, WATCHING, LinkPorts, NetworkPorts, OwnPorts
-    from sluice.hostagent.port.settings import PortAgentSettings
-
-    options.run_dir.mkdir(parents=True, exist_ok=True)
-    settings = PortAgentSettings(
-        run_dir=options.run_dir,
-        web=options.web,
-        agent_name=options.name,
-        enrol=options.enrol,
-        behaviour=WATCHING,
-    )
-    tool = partial(_tool, options.database) if shutil.which("ovs-vsctl") else _no_switch
-    with sole_agent(options.database):
-        agent = PortAgent(settings, EMPTY, program, tool, last_behaviour(settings))
-        former = FormerQdiscs(options.run_dir / "former-qdiscs", replaces=options.replace_qdiscs)
-        ports = NetworkPorts(agent, OwnPorts(tool, former), LinkPorts(former))
-        if options.release:
-            ports.release()
+        if options.testbed is not None:
+            settings, network = load_start(options.testbed)
+            # The testbed has set the environment of its own Open vSwitch.
+            agent = PortAgent(
+                settings, network, program, partial(_tool, None), last_behaviour(settings), emulated=True
+            )
+            serve(agent, Notifier())
             return 0
-        agent.follow = ports.follow
-        serve(agent, Notifier())
+        options.run_dir.mkdir(parents=True, exist_ok=True)
+        settings = PortAgentSettings(
+            run_dir=options.run_dir,
+            web=options.web,
+            agent_name=options.name,
+            enrol=options.enrol,
+            behaviour=WATCHING,
+        )
+        tool = partial(_tool, options.database) if shutil.which("ovs-vsctl") else _no_switch
+        with sole_agent(options.database):
+            agent = PortAgent(settings, EMPTY, program, tool, last_behaviour(settings))
+            former = FormerQdiscs(options.run_dir / "former-qdiscs", replaces=options.replace_qdiscs)
+            ports = NetworkPorts(agent, OwnPorts(tool, former), LinkPorts(former))
+            if options.release:
+                ports.release()
+                return 0
+            agent.follow = ports.follow
+            serve(agent, Notifier())
     return 0
 
 

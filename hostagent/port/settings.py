@@ -2,7 +2,6 @@
 """The settings of a port agent, the paths of its files, and what a behaviour means for a port."""
 
 import json
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from sluice.dataplane.flow_queues import SUB_QUEUES
 from sluice.dataplane.port_settings import PortSettings
 from sluice.policy.network.graph import Port, Topology
 from sluice.policy.schema.desired import PortBehaviour
-from sluice.policy.schema.entries import read
+from sluice.policy.schema.entries import read, write
 from sluice.policy.schema.field_kinds import name_port
 from sluice.policy.wire.agents import PortHeartbeat
 from sluice.runtime.settings.kinds import WebAddress
@@ -34,7 +33,7 @@ class PortAgentSettings:
     def __post_init__(self) -> None:
         if self.web is not None:
             WebAddress().read("web", self.web)
-        check_behaviour(self.behaviour)
+        read(PortBehaviour, write(self.behaviour))  # refuses one that no document could hold
 
     @property
     def behaviour_file(self) -> Path:
@@ -55,7 +54,7 @@ class PortAgentSettings:
 def port_settings(
     port: Port, behaviour: PortBehaviour, *, forwards: bool = True, queue_of: tuple[int, ...] = ()
 ) -> PortSettings:
-    """Return the port program's settings for a port. Raises FieldError if they are impossible.
+    """Return the port program's settings for a port.
 
     If a policy has more flow queues than a port, the port uses all that it has. A port at which the policy does not act
     neither marks nor drops. `forwards`: rules of Sluice choose the queue. Otherwise `queue_of` does, the queue of each
@@ -63,22 +62,16 @@ def port_settings(
     """
     acts = name_port(behaviour.acts_at, port.id) and (forwards or queue_of)
     if not acts:
-        return PortSettings(0, None, behaviour.buffer_bytes, by_dscp=not forwards)
+        return PortSettings(None, behaviour.buffer_bytes, rate_bps=0, by_dscp=not forwards)
     return PortSettings(
-        port.rate_bps,
         **asdict(behaviour.marking(edge=port.edge)),
+        rate_bps=port.rate_bps,
         sub_queues=behaviour.sub_queues and min(behaviour.sub_queues, SUB_QUEUES),
         release_ns=behaviour.release_ns or 0,
         vlan_queue=behaviour.untagged_queue,
         by_dscp=not forwards,
         queue_of=() if forwards else queue_of,
     )
-
-
-def check_behaviour(behaviour: PortBehaviour) -> None:
-    """Raise FieldError if no port could have this behaviour."""
-    for edge in (True, False):
-        port_settings(Port("s1", 1, "x", 0, rate_bps=1, edge=edge), behaviour)
 
 
 def load_start(path: Path) -> tuple[PortAgentSettings, Topology]:
@@ -95,14 +88,14 @@ def load_start(path: Path) -> tuple[PortAgentSettings, Topology]:
     return settings, Topology.from_document(document["topology"])
 
 
-def write_json(path: Path, document: Mapping[str, Any]) -> None:
+def write_json(path: Path, document: Any) -> None:
     """Replace a file in one step, so that a reader sees the whole old one or the whole new one."""
     part = path.with_name(path.name + ".part")
     part.write_text(json.dumps(document))
     part.replace(path)
 
 
-def try_write_json(path: Path, document: Mapping[str, Any]) -> str:
+def try_write_json(path: Path, document: Any) -> str:
     """Do `write_json`. Returns what is wrong with the disk, and the remedy; empty if the file is written."""
     try:
         write_json(path, document)
@@ -111,14 +104,12 @@ def try_write_json(path: Path, document: Mapping[str, Any]) -> str:
     return ""
 
 
-def read_json(path: Path) -> dict[str, Any] | None:
+def read_json(path: Path) -> Any:
     """Return a document that `write_json` has written, None if there is none yet."""
     try:
-        text = path.read_text()
+        return json.loads(path.read_text())
     except FileNotFoundError:
         return None
-    document: dict[str, Any] = json.loads(text)
-    return document
 
 
 def last_report(settings: PortAgentSettings) -> PortHeartbeat | None:

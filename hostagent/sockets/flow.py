@@ -137,12 +137,16 @@ def unpack_flow(value: bytes) -> DeclaredFlow:
     )
 
 
+def _require(holds: bool, field: str, problem: str) -> None:
+    if not holds:
+        raise WrongField(field, problem)
+
+
 def _size(size_bytes: int | None) -> int:
     if size_bytes is None:
         return 0
     count = _whole_bytes("size_bytes", size_bytes)
-    if not 1 <= count < 2**64:
-        raise WrongField("size_bytes", f"must be at least 1 and below 2^64, not {count}")
+    _require(1 <= count < 2**64, "size_bytes", f"must be at least 1 and below 2^64, not {count}")
     return count
 
 
@@ -150,61 +154,48 @@ def _deadline_ns(deadline_s: float | None) -> int:
     if deadline_s is None:
         return 0
     deadline_s = _seconds("deadline_s", deadline_s)
-    if not 0 < deadline_s * 1e9 <= _INT64_MAX or not round(deadline_s * 1e9):
-        raise WrongField(
-            "deadline_s", f"must be in the future, by 1 ns to 292 years, not {deadline_s} s from now"
-        )
+    holds = 0 < deadline_s * 1e9 <= _INT64_MAX and round(deadline_s * 1e9) > 0
+    problem = f"must be in the future, by 1 ns to 292 years, not {deadline_s} s from now"
+    _require(holds, "deadline_s", problem)
     return min(round(deadline_s * 1e9), _INT64_MAX)
 
 
 def _elapsed_ns(elapsed_s: float | None, deadline_s: float | None) -> int:
     if elapsed_s is None:
         return 0
-    if deadline_s is None:
-        raise WrongField("elapsed_s", "has a meaning only with deadline_s: give both, or leave it out")
+    alone = "has a meaning only with deadline_s: give both, or leave it out"
+    _require(deadline_s is not None, "elapsed_s", alone)
     elapsed_s = _seconds("elapsed_s", elapsed_s)
-    if not 0 <= elapsed_s < time.monotonic():
-        raise WrongField(
-            "elapsed_s", f"must be 0 or more and less than this machine's uptime, not {elapsed_s}"
-        )
+    problem = f"must be 0 or more and less than this machine's uptime, not {elapsed_s}"
+    _require(0 <= elapsed_s < time.monotonic(), "elapsed_s", problem)
     return round(elapsed_s * 1e9)
 
 
 def _importance_milli(importance: float | None, share: float | None) -> tuple[int, int]:
     """Return the importance and its share, in thousandths."""
     if importance is None:
-        if share is not None:
-            raise WrongField(
-                "importance_share", "has a meaning only with importance: give both, or leave it out"
-            )
+        alone = "has a meaning only with importance: give both, or leave it out"
+        _require(share is None, "importance_share", alone)
         return 0, 0
     importance = _plain("importance", importance)
-    if not 1 <= importance * 1000 <= IMPORTANCE_MAX * 1000:
-        raise WrongField("importance", f"must be 0.001 … {IMPORTANCE_MAX:g}, not {importance}")
+    problem = f"must be 0.001 … {IMPORTANCE_MAX:g}, not {importance}"
+    _require(1 <= importance * 1000 <= IMPORTANCE_MAX * 1000, "importance", problem)
     share = 0.5 if share is None else _plain("importance_share", share)
-    if not 0 <= share <= 1:
-        raise WrongField("importance_share", f"must be 0 … 1, not {share}")
+    _require(0 <= share <= 1, "importance_share", f"must be 0 … 1, not {share}")
     return round(importance * 1000), round(share * 1000)
 
 
-def _quench_number(quench: str | None) -> int:
+def _quench_number(quench: Quench | None) -> int:
     if quench is None:
         return 0
-    if quench not in _QUENCHES:
-        raise WrongField("quench", f"must be one of {', '.join(_QUENCHES)}, not {quench!r}")
+    _require(quench in _QUENCHES, "quench", f"must be one of {', '.join(_QUENCHES)}, not {quench!r}")
     return _QUENCHES.index(quench)
 
 
-def _control_name(congestion_control: str | None) -> bytes:
-    if not isinstance(congestion_control, str | None):
-        raise WrongField(
-            "congestion_control", f"must be a name of 1 … 15 characters, not {congestion_control!r:.80}"
-        )
-    name = (congestion_control or "").encode()
-    if congestion_control is not None and (not 1 <= len(name) <= _CONTROL_CHARACTERS_MAX or b"\0" in name):
-        raise WrongField(
-            "congestion_control", f"must be a name of 1 … 15 characters, not {congestion_control!r}"
-        )
+def _control_name(control: str | None) -> bytes:
+    name = control.encode() if isinstance(control, str) else b""
+    holds = control is None or (1 <= len(name) <= _CONTROL_CHARACTERS_MAX and b"\0" not in name)
+    _require(holds, "congestion_control", f"must be a name of 1 … 15 characters, not {control!r:.80}")
     return name
 
 

@@ -122,7 +122,18 @@ def _body_bytes(head: bytes, status: bytes | None) -> int | None:
 
 def declaring(factory: ProtocolFactory) -> ProtocolFactory:
     """Return a protocol factory for create_server() or create_connection() whose connections declare their messages."""
-    return lambda: _Protocol(factory())
+
+    def protocol() -> asyncio.BaseProtocol:
+        made = factory()
+        connected = made.connection_made
+
+        def connection_made(transport: asyncio.BaseTransport) -> None:
+            connected(cast("asyncio.Transport", _Transport(transport)))
+
+        made.connection_made = connection_made  # type: ignore[method-assign]
+        return made
+
+    return protocol
 
 
 async def start_server(handler: Handler, host: str, port: int, **options: Any) -> asyncio.Server:
@@ -132,31 +143,6 @@ async def start_server(handler: Handler, host: str, port: int, **options: Any) -
         return asyncio.StreamReaderProtocol(asyncio.StreamReader(), handler)
 
     return await asyncio.get_running_loop().create_server(declaring(protocol), host, port, **options)
-
-
-class _Protocol(asyncio.Protocol):
-    """Gives the inner protocol a transport that declares, and passes everything else on."""
-
-    def __init__(self, inner: asyncio.BaseProtocol) -> None:
-        self._inner = cast("asyncio.Protocol", inner)
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._inner.connection_made(cast("asyncio.Transport", _Transport(transport)))
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._inner.connection_lost(exc)
-
-    def data_received(self, data: bytes) -> None:
-        self._inner.data_received(data)
-
-    def eof_received(self) -> bool | None:
-        return self._inner.eof_received()
-
-    def pause_writing(self) -> None:
-        self._inner.pause_writing()
-
-    def resume_writing(self) -> None:
-        self._inner.resume_writing()
 
 
 class _Transport:

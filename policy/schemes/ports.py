@@ -52,7 +52,7 @@ class MarkBy(StrEnum):
 
 @dataclass(frozen=True)
 class PortMarking:
-    """Marking and buffer of one kind of port (edge or core). PortSettings of dataplane has the same fields."""
+    """Marking and buffer of one kind of port (edge or core)."""
 
     mark_bytes: int | None = entry(
         _BACKLOG,

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
+from sluice.policy.controls import PARAMETERS_MAX
 from sluice.policy.errors import FieldError
 from sluice.policy.figures.validity import DELAY_COUNTS, NO_DELAYS, MachineStatus
 from sluice.policy.schema import entries
@@ -136,7 +137,7 @@ MAX_CONNECTIONS = 100
 MAX_ADDRESSES = 128
 MAX_PORTS = 1024
 LINK_QUEUES = ("prio", "htb", "fq")
-"""Qdiscs with which a host can serve its own link by queues (dataplane/link_queues.py)."""
+"""Qdiscs with which a host can serve its own link by queues (dataplane/link_queues.py). Only an older agent has fq."""
 
 
 _VERSION = Whole(0, 2**53)
@@ -180,7 +181,7 @@ class HostSettings:
         default=None,
     )
     parameters: tuple[int, ...] = entry(
-        ListOf(Whole(0, 2**32 - 1), longest=16),
+        ListOf(Whole(0, 2**32 - 1), longest=PARAMETERS_MAX),
         "Values of the parameters of the congestion control, in the order of its file.",
         default=(),
     )

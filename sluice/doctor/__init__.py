@@ -19,7 +19,6 @@ from typing import NamedTuple
 
 from sluice.dataplane import congestion, link_queues, sockopt
 from sluice.dataplane.build import KERNEL_BTF
-from sluice.dataplane.link_queues import QdiscKind
 from sluice.dataplane.loader import LINKS_SINCE, STRUCT_OPS_SINCE, kernel_version
 from sluice.dataplane.port import PortProgram
 from sluice.dataplane.watch import Watch
@@ -406,7 +405,7 @@ class Tier(NamedTuple):
 
 
 def tiers_of(
-    findings: Sequence[Check], kernel: Kernel, netem: bool, controls: Sequence[str], link: QdiscKind | None
+    findings: Sequence[Check], kernel: Kernel, netem: bool, controls: Sequence[str], link: str | None
 ) -> list[Tier]:
     """Return the active tier of each feature.
 
@@ -426,7 +425,7 @@ def tiers_of(
             else "Open vSwitch's userspace datapath",
         ),
         Tier("flow queues", "yes" if PORT_PROGRAM in ok else "no: the port program does not load"),
-        Tier("hosts' own links", f"{link.name}: {link.promise}" if link else "one queue"),
+        Tier("hosts' own links", f"{link}: eight strict queues" if link else "one queue"),
         Tier("link delays", delays),
         Tier(
             "deadlines",

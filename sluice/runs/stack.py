@@ -34,7 +34,8 @@ from sqlalchemy import Engine
 
 from sluice.dataplane.congestion import kernel_parts
 from sluice.dataplane.shared_resource import Provided
-from sluice.hostagent.traffic import SAMPLES, write_schedule, write_start
+from sluice.hostagent.port.settings import write_json
+from sluice.hostagent.traffic import SAMPLES, write_schedule
 from sluice.policy.fabrics import SIMULATOR, TESTBED, check_fabric
 from sluice.policy.network.graph import Host, Topology
 from sluice.policy.retention import FOR_EVER
@@ -341,7 +342,7 @@ class Stack:
 
     def start_traffic(self, start_at: float) -> None:
         """Let the first flow start at this epoch second. Every agent has read it after START_LEAD_S."""
-        write_start(self._start_file, start_at)
+        write_json(self._start_file, start_at)
 
     @property
     def _start_file(self) -> Path:

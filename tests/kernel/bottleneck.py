@@ -3,7 +3,6 @@
 
 import select
 import socket
-import struct
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,7 +11,7 @@ from dataclasses import dataclass, field
 from sluice.dataplane.congestion import DEFAULT_CONTROL, HostEntry
 from sluice.dataplane.port import PortProgram
 from sluice.dataplane.port_settings import PortSettings
-from tests.kernel.lab import Namespace, dial, listen, routed
+from tests.kernel.lab import Namespace, dial, listen, routed, tcp_info
 from tests.kernel.watching import make_queues
 
 RATE_BPS = 100_000_000
@@ -21,9 +20,8 @@ BUFFER_BYTES = 360_000
 PORT = "east"
 SERVER = "10.2.0.1"
 
-TCP_INFO_DELIVERED = 192  # offsets in struct tcp_info, include/uapi/linux/tcp.h
-TCP_INFO_LAYOUT, TCP_INFO_BYTES = "=II", 232
-TCP_INFO_TOTAL_RETRANS = 100
+TOTAL_RETRANS, DELIVERED, DELIVERED_CE = 100, 192, 196
+"""Places in struct tcp_info."""
 
 
 @dataclass
@@ -49,7 +47,7 @@ def bottleneck(namespaces: list[Namespace], control: str) -> Iterator[Dumbbell]:
             with host:
                 entry.set(DEFAULT_CONTROL)
         with router:
-            ports.attach(PORT, PortSettings(RATE_BPS, K_BYTES, BUFFER_BYTES))
+            ports.attach(PORT, PortSettings(K_BYTES, BUFFER_BYTES, rate_bps=RATE_BPS))
         yield Dumbbell(a, router, b, ports)
 
 
@@ -63,9 +61,7 @@ class Delivered:
 
 
 def delivered(sender: socket.socket) -> Delivered:
-    info = sender.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, TCP_INFO_BYTES)
-    packets, marked = struct.unpack_from(TCP_INFO_LAYOUT, info, TCP_INFO_DELIVERED)
-    return Delivered(packets, marked, struct.unpack_from("=I", info, TCP_INFO_TOTAL_RETRANS)[0])
+    return Delivered(*(tcp_info(sender, place) for place in (DELIVERED, DELIVERED_CE, TOTAL_RETRANS)))
 
 
 @dataclass

@@ -11,6 +11,7 @@ import functools
 import os
 import shutil
 import socket
+import string
 import struct
 import tempfile
 import threading
@@ -25,35 +26,38 @@ from sluice.dataplane.sockopt import SLUICE_FLOW, SLUICE_STATE, SOL_SLUICE
 DCTCP = "cc_dctcp"
 FRAME = "cc_ops.bpf.h"
 HOOKS = "cc_file.bpf.h"
-PUBLIC_NAME = "#define CC_NAME CC_JOIN(sluice_, CC)\n"
+DIGITS = string.digits + string.ascii_lowercase
 PROGRAMS = sorted(name for name in build.names() if name.startswith("cc_"))
 
 
-def private_name(program: str = DCTCP) -> str:
-    """Return a name for the control of a program (cc_ucp). No other process uses it."""
-    return f"sluice_{PROGRAMS.index(program)}_{os.getpid() % 100_000:05}"
+def private_name(program: str = DCTCP, *, changed: bool = False) -> str:
+    """Return a name for the control of a program (cc_ucp), as long as the public one. No other process uses it."""
+    public = program.removeprefix("cc_")
+    number = (os.getpid() * len(PROGRAMS) + PROGRAMS.index(program)) * 2 + changed
+    digits = (DIGITS[number // len(DIGITS) ** place % len(DIGITS)] for place in range(len(public)))
+    return f"sluice_{''.join(digits)}"
 
 
 @functools.cache
-def private_build(
-    program: str = DCTCP, *, name: str | None = None, change: tuple[str, str] | None = None
-) -> Path:
-    """Return the object file of a control under its private name or `name`. This process compiles it once.
+def private_build(program: str = DCTCP, *, change: tuple[str, str] | None = None) -> Path:
+    """Return the object file of a control, with its private name in place of the public one.
 
-    `change` replaces a part of cc_ops.bpf.h.
+    `change` replaces a part of cc_ops.bpf.h. Its result has another private name.
     """
-    frame = (build.SOURCES / FRAME).read_text()
-    for old, new in filter(
-        None, (change, (PUBLIC_NAME, f"#define CC_NAME {name or private_name(program)}\n"))
-    ):
-        assert frame.count(old) == 1
-        frame = frame.replace(old, new)
-    source = (build.SOURCES / f"{program}.bpf.c").read_text()
-    for header, text in ((HOOKS, (build.SOURCES / HOOKS).read_text()), (FRAME, frame)):
-        source = source.replace(f'#include "{header}"', text)
     folder = Path(tempfile.mkdtemp())
     atexit.register(shutil.rmtree, folder)
-    return build.compile_source(program, source, folder)
+    path = build.ensure(program)
+    if change:
+        frame = (build.SOURCES / FRAME).read_text()
+        assert frame.count(change[0]) == 1
+        source = (build.SOURCES / f"{program}.bpf.c").read_text()
+        for header, text in ((HOOKS, (build.SOURCES / HOOKS).read_text()), (FRAME, frame.replace(*change))):
+            source = source.replace(f'#include "{header}"', text)
+        path = build.compile_source(program, source, folder)
+    public, name = f"sluice_{program.removeprefix('cc_')}", private_name(program, changed=bool(change))
+    private = folder / f"{name}.bpf.o"
+    private.write_bytes(path.read_bytes().replace(public.encode(), name.encode()))
+    return private
 
 
 FLOW = struct.Struct("=IIQqQII16s")  # include/sluice.h

@@ -14,15 +14,22 @@ import fcntl
 import os
 import socket
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 from sluice.runtime.command import run
+from sluice.runtime.wait import wait_until
+
+Thing = TypeVar("Thing")
 
 CLONE_NEWNET = 0x40000000
 TUNSETIFF, TUNSETOFFLOAD = 0x400454CA, 0x400454D0  # include/uapi/linux/if_tun.h
 IFF_TAP, IFF_NO_PI, IFF_VNET_HDR = 0x0002, 0x1000, 0x4000
 CHECKSUMS_AND_SEGMENTS = 0b111
+SIOCSIFFLAGS, SIOCETHTOOL, IFF_UP = 0x8914, 0x8946, 1
+OFFLOADS = (0x17, 0x1F, 0x24, 0x2C)
+"""ETHTOOL_STXCSUM, STSO, SGSO, SGRO of linux/ethtool.h. A process for each would take most of a test's CPU time."""
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -43,7 +50,8 @@ class Namespace:
         finally:
             _checked(_libc.setns(before, CLONE_NEWNET))
             os.close(before)
-        self.run("ip", "link", "set", "dev", "lo", "up")
+        with self, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
+            fcntl.ioctl(control, SIOCSIFFLAGS, struct.pack("16sh", b"lo", IFF_UP))
 
     def __enter__(self) -> Namespace:
         self._outside.append(_current())
@@ -73,12 +81,16 @@ def _current() -> int:
 
 def connect(a: Namespace, a_name: str, b: Namespace, b_name: str) -> None:
     """Connect two namespaces by a veth pair. It is up and has no offloads, so every packet is a wire packet."""
-    peer = ("peer", "name", b_name, "netns", f"/proc/{os.getpid()}/fd/{b.fd}")
-    a.run("ip", "link", "add", "name", a_name, "type", "veth", *peer)
+    peer = ("peer", "name", b_name, "netns", f"/proc/{os.getpid()}/fd/{b.fd}", "gso_max_segs", "1")
+    a.run("ip", "link", "add", "name", a_name, "gso_max_segs", "1", "type", "veth", *peer)
     for ns, name in ((a, a_name), (b, b_name)):
-        ns.run("ethtool", "-K", name, "tx", "off", "tso", "off", "gso", "off", "gro", "off")
         ns.sysctl(f"net.ipv6.conf.{name}.accept_dad", 0)
-        ns.run("ip", "link", "set", "dev", name, "gso_max_segs", "1", "up")
+        with ns, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
+            for offload in OFFLOADS:
+                off = ctypes.create_string_buffer(struct.pack("=II", offload, 0))
+                request = struct.pack("16sP", name.encode(), ctypes.addressof(off))
+                fcntl.ioctl(control, SIOCETHTOOL, request)
+            fcntl.ioctl(control, SIOCSIFFLAGS, struct.pack("16sh", name.encode(), IFF_UP))
 
 
 def tap(ns: Namespace, ifname: str, *, offload: bool = False) -> int:
@@ -199,3 +211,21 @@ def send_and_receive(sender: socket.socket, receiver: socket.socket, size_bytes:
                 pending = pending[sender.send(pending[:65536]) :]
         received += len(receiver.recv(65536))
     sender.settimeout(300)
+
+
+def tcp_info(sock: socket.socket, place: int, layout: str = "=I") -> int:
+    """Return a number at a place of struct tcp_info (include/uapi/linux/tcp.h)."""
+    info = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 232)
+    return int(struct.unpack_from(layout, info, place)[0])
+
+
+def collected(read: Callable[[], Iterable[Thing]], count: int, what: str) -> list[Thing]:
+    """Wait until `read` has returned so many things, in several calls, and return them."""
+    found: list[Thing] = []
+
+    def enough() -> bool:
+        found.extend(read())
+        return len(found) >= count
+
+    wait_until(enough, what)
+    return found

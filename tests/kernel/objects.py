@@ -30,7 +30,7 @@ def wait_freed(programs: Iterable[int], maps: Iterable[int] = ()) -> None:
     wait_until(lambda: not any(_exists(by_number[1], n) for n in maps), "the kernel frees every map")
 
 
-def leaves_nothing(hold: Callable[[], AbstractContextManager[object]], rounds: int = 5) -> None:
+def leaves_nothing(hold: Callable[[], AbstractContextManager[object]], rounds: int = 3) -> None:
     """Check that what is held again and again leaves no program, no map and no open file."""
     me, files = os.getpid(), 0
     before, programs, maps = (programs_of(me), maps_of(me)), set[int](), set[int]()

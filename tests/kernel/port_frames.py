@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 from sluice.dataplane.port import PortProgram
 from sluice.dataplane.port_settings import PortSettings
-from sluice.runtime.wait import wait_until
 from tests.kernel.capture import Capture, ones_complement_sum
+from tests.kernel.lab import collected
 
 PORT = "eth0"
 NOT_ECT, ECT1, ECT0, CE = 0, 1, 2, 3
@@ -59,14 +59,9 @@ def level_bytes(program: PortProgram, place: int = BACKLOG, ifname: str = PORT) 
 
 def received(capture: Capture, count: int) -> list[tuple[bytes, int | None]]:
     """Wait for `count` frames of the test."""
-    got: list[tuple[bytes, int | None]] = []
-
-    def enough() -> bool:
-        got.extend((f, tci) for f, tci in capture.frames() if f[:12] == MACS)
-        return len(got) >= count
-
-    wait_until(enough, f"{count} frames")
-    return got
+    return collected(
+        lambda: [(f, tci) for f, tci in capture.frames() if f[:12] == MACS], count, f"{count} frames"
+    )
 
 
 def ecn_of(frames: list[tuple[bytes, int | None]]) -> list[int]:

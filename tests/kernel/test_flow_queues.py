@@ -22,8 +22,8 @@ from sluice.runtime.command import CommandFailed
 from sluice.runtime.wait import wait_until
 from tests.kernel.capture import Capture
 from tests.kernel.conftest import Pair
-from tests.kernel.lab import Namespace, connect
-from tests.kernel.port_frames import MACS, PORT, Ip, frame, ipv4, ipv6
+from tests.kernel.lab import Namespace, collected, connect
+from tests.kernel.port_frames import MACS, PORT, Ip, frame, ipv4, ipv6, received
 from tests.kernel.watching import make_queues, packets_by_queue, sent_and_backlog_bytes
 
 RATE_BPS = 8_000_000
@@ -44,7 +44,7 @@ class Port:
     pair: Pair
 
     def flow_queues(self, sub_queues: int | None, release_ns: int = RELEASE_NS) -> None:
-        settings = PortSettings(RATE_BPS, None, 10**8, sub_queues=sub_queues, release_ns=release_ns)
+        settings = PortSettings(None, 10**8, sub_queues=sub_queues, release_ns=release_ns, rate_bps=RATE_BPS)
         self.program.set(PORT, settings)
 
     def send(self, flow: int, number: int, queue: int = 2, ip: Ip = ipv4) -> None:
@@ -70,13 +70,7 @@ class Port:
 
     def receive(self, count: int) -> list[tuple[int, int]]:
         """Return the next packets to depart, as `departed` does."""
-        got: list[tuple[int, int]] = []
-
-        def enough() -> bool:
-            got.extend(self.departed())
-            return len(got) >= count
-
-        wait_until(enough, f"{count} frames")
+        got = collected(self.departed, count, f"{count} frames")
         assert len(got) == count
         return got
 
@@ -95,16 +89,17 @@ class Port:
 
 
 @pytest.fixture
-def port(pair: Pair) -> Iterator[Port]:
+def port(pair: Pair, port_program: PortProgram) -> Iterator[Port]:
     make_queues(pair.a, PORT, RATE_BPS)
     pair.a.sysctl(f"net.ipv6.conf.{PORT}.disable_ipv6", 1)
     with pair.a:
         sender = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
         sender.bind((PORT, 0))
-    with sender, PortProgram() as program, Capture(pair.b, "eth0") as capture, pair.a:
-        program.make_flow_queues(PORT)
-        program.attach(PORT, PortSettings(RATE_BPS, None, 10**8))
-        yield Port(program, sender, capture, pair)
+    with sender, Capture(pair.b, "eth0") as capture, pair.a:
+        port_program.make_flow_queues(PORT)
+        port_program.attach(PORT, PortSettings(None, 10**8, rate_bps=RATE_BPS))
+        yield Port(port_program, sender, capture, pair)
+        port_program.detach(PORT)
 
 
 @pytest.mark.parametrize(("ip", "backlogs"), [(ipv4, (120, 40)), (ipv6, (40, 40, 40))])
@@ -134,13 +129,7 @@ def test_short_packets__none_is_lost_after_the_law(port: Port) -> None:
     short = frame(ipv4(0, bytes(300)), 2 << 13)
     for _ in range(packets):
         port.sender.send(short)
-    got = [0]
-
-    def all_came() -> bool:
-        got[0] += sum(data[:12] == MACS for data, _ in port.capture.frames())
-        return got[0] == packets
-
-    wait_until(all_came, f"{packets} frames")
+    assert len(received(port.capture, packets)) == packets
     assert sum(queue.dropped for queue in port.program.counters(PORT)) == 0
     assert "qlen 1000" in port.pair.a.run("ip", "link", "show", "dev", PORT)
 
@@ -226,7 +215,7 @@ def test_a_change_while_packets_wait_loses_none(port: Port) -> None:
 
 
 def test_a_packet_dropped_at_the_buffer_is_in_no_sub_queue(port: Port) -> None:
-    port.program.set(PORT, PortSettings(RATE_BPS, None, 5_000, sub_queues=8, release_ns=RELEASE_NS))
+    port.program.set(PORT, PortSettings(None, 5_000, sub_queues=8, release_ns=RELEASE_NS, rate_bps=RATE_BPS))
     for number in range(40):
         port.send(1, number)
     dropped = port.program.counters(PORT)[2].dropped
@@ -293,7 +282,7 @@ def test_a_packet_that_a_busy_driver_returns_leaves_once(pair: Pair, busy_peer: 
     with pair.a, socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as sender, PortProgram() as program:
         sender.bind((PORT, 0))
         program.make_flow_queues(PORT)
-        program.attach(PORT, PortSettings(10**10, None, 10**8, sub_queues=8, release_ns=RELEASE_NS))
+        program.attach(PORT, PortSettings(None, 10**8, sub_queues=8, release_ns=RELEASE_NS, rate_bps=10**10))
         sent, data = 0, frame(ipv4(0, bytes(100)), 2 << 13)
         while requeues(pair.a) < 5:
             for _ in range(1000):

@@ -20,20 +20,10 @@ from sluice.policy.schema.desired import Policy
 from sluice.policy.tags import ATTAINED_FIRST, ATTAINED_LAST, BURST_BYTES, attained_tag
 from sluice.policy.wire.agents import HostSettings
 from sluice.runtime.wait import wait_until
+from tests.kernel import lab
 from tests.kernel.capture import ACK, FIN, SYN, Capture, Packet, data_of, parse, tcp_frame
 from tests.kernel.conftest import V4, Pair
-from tests.kernel.lab import (
-    Namespace,
-    address,
-    dial,
-    family_of,
-    hardware_address,
-    listen,
-    refusing_frames,
-    send_and_receive,
-    tap,
-    vxlan,
-)
+from tests.kernel.lab import Namespace, send_and_receive
 from tests.kernel.objects import BPF_PROG_ATTACH, BPF_PROG_DETACH, BPF_TCX_INGRESS, ending_program, tcx
 from tests.kernel.port_frames import OPEN
 from tests.kernel.watching import RESET_ON_CLOSE, close_in_order, wait_acknowledged
@@ -56,7 +46,10 @@ class Guest:
 
     def __init__(self, host: Namespace, uplink: str = "eth0") -> None:
         self.inside = Namespace()
-        self.outside, self._own = (tap(host, "tap0", offload=True), tap(self.inside, "eth0", offload=True))
+        self.outside, self._own = (
+            lab.tap(host, "tap0", offload=True),
+            lab.tap(self.inside, "eth0", offload=True),
+        )
         host.run("ip", "link", "add", "br0", "type", "bridge")
         host.run("ip", "link", "set", "br0", "up")
         for ifname in (uplink, "tap0"):
@@ -64,7 +57,7 @@ class Guest:
         self.inside.sysctl("net.ipv6.conf.eth0.accept_dad", 0)
         self.inside.sysctl("net.ipv4.tcp_ecn", 1)
         self.inside.run("ip", "link", "set", "eth0", "up")
-        address(self.inside, "eth0", *(f"{own}/{64 if ':' in own else 24}" for own in GUEST.values()))
+        lab.address(self.inside, "eth0", *(f"{own}/{64 if ':' in own else 24}" for own in GUEST.values()))
         self._end_read, self._end = os.pipe()
         self._thread = threading.Thread(target=self._move, daemon=True)
         self._thread.start()
@@ -84,8 +77,8 @@ class Guest:
     @contextlib.contextmanager
     def connection(self, to: Namespace, host: str = V4["b"]) -> Iterator[tuple[socket.socket, socket.socket]]:
         """Connect from the guest to a host whose bridge may need a moment to forward."""
-        with listen(to, host, "reno") as listener:
-            client, server = dial(self.inside, listener, "reno")
+        with lab.listen(to, host, "reno") as listener:
+            client, server = lab.dial(self.inside, listener, "reno")
         with client, server:
             yield client, server
 
@@ -115,7 +108,7 @@ def tagging(pair: Pair, settings: TagSettings = LONG) -> Iterator[Tagger]:
 
 def segment(to: Namespace, source_port: int, seq: int, flags: int, data_bytes: int, vlan: int = 0) -> bytes:
     """Return a frame of the guest with a TCP segment to port 2000 of a host."""
-    mac = bytes.fromhex(hardware_address(to).replace(":", ""))
+    mac = bytes.fromhex(lab.hardware_address(to).replace(":", ""))
     ports = (source_port, 2000)
     return tcp_frame(
         mac, GUEST[V4["b"]], V4["b"], ports, seq=seq, flags=flags, data_bytes=data_bytes, vlan=vlan
@@ -213,7 +206,7 @@ def test_a_flow_whose_data_is_not_acknowledged__is_not_idle(pair: Pair, guest: G
                 sent.extend(data_of(capture.packets()))
                 return any((p.seq + p.data_bytes - start) % 2**32 == size_bytes for p in sent)
 
-            with refusing_frames(pair.b):
+            with lab.refusing_frames(pair.b):
                 near.sendall(bytes(5000))
                 wait_until(lambda: have_left(25_000), "packets that no host accepts")
                 tagger.set(AT_ONCE)
@@ -279,26 +272,24 @@ def test_a_connection_whose_state_gave_way_to_others__is_a_large_flow(pair: Pair
 @HOSTS
 def test_datagrams_carry_the_sum_of_what_was_sent_to_their_port(pair: Pair, guest: Guest, host: str) -> None:
     sizes, probe_bytes, other_bytes = [100, 900, 1, 1400, 1400], 7, 10
-    found: list[Packet] = []
     with guest.inside:
-        sender = socket.socket(family_of(host), socket.SOCK_DGRAM)
+        sender = socket.socket(lab.family_of(host), socket.SOCK_DGRAM)
 
     def forwards() -> bool:
         """A bridge forwards nothing before it has noticed its ports."""
         sender.sendto(bytes(probe_bytes), (host, 7))
         return bool(capture.packets())
 
-    def all_came() -> bool:
+    def came() -> list[Packet]:
         packets = (p for p in capture.packets() if p.protocol == socket.IPPROTO_UDP and p.dscp)
-        found.extend(p for p in packets if p.data_bytes != probe_bytes)
-        return len(found) > len(sizes)
+        return [p for p in packets if p.data_bytes != probe_bytes]
 
     with tagging(pair), Capture(pair.b, "eth0") as capture, sender:
         wait_until(forwards, "a datagram")
         for size in sizes:
             sender.sendto(bytes(size), (host, 9))
         sender.sendto(bytes(other_bytes), (host, 10))
-        wait_until(all_came, "all datagrams")
+        found = lab.collected(came, len(sizes) + 1, "all datagrams")
     assert [p.data_bytes for p in found] == [*sizes, other_bytes]
     to_port = [attained_tag(sum(sizes[:i])) for i in range(len(sizes))]
     assert [p.dscp for p in found] == [*to_port, ATTAINED_FIRST], "another port, another flow"
@@ -335,25 +326,22 @@ def test_a_flow_of_a_virtual_lan_is_another_flow(pair: Pair, guest: Guest) -> No
         wait_until(forwards, "a frame")
         guest.write(segment(pair.b, 1000, 101, ACK, 50))
         guest.write(segment(pair.b, 1000, 151, ACK, 50, vlan=7))
-        frames: list[tuple[int, int | None]] = []
 
-        def came() -> bool:
-            frames.extend(
-                (frame[15] >> 2, tci) for frame, tci in capture.frames() if len(frame) == 14 + 40 + 50
-            )
-            return len(frames) == 2
+        def came() -> list[tuple[int, int | None]]:
+            with_data = 14 + 40 + 50
+            return [(frame[15] >> 2, tci) for frame, tci in capture.frames() if len(frame) == with_data]
 
-        wait_until(came, "both segments")
+        frames = lab.collected(came, 2, "both segments")
     assert frames == [(ATTAINED_FIRST, None), (ATTAINED_LAST, 7)]
 
 
 def test_a_tunnel__its_packets_carry_what_the_packets_inside_carry(pair: Pair) -> None:
     """The host's bridge has a tunnel to the other host instead of eth0."""
-    vxlan(pair.a, V4["a"], V4["b"], "10.8.0.1/24")
-    vxlan(pair.b, V4["b"], V4["a"], "10.8.0.2/24")
+    lab.vxlan(pair.a, V4["a"], V4["b"], "10.8.0.1/24")
+    lab.vxlan(pair.b, V4["b"], V4["a"], "10.8.0.2/24")
     with contextlib.closing(Guest(pair.a, "vx0")) as guest, tagging(pair) as tagger:
         guest.inside.run("ip", "link", "set", "dev", "eth0", "mtu", "1400")
-        address(guest.inside, "eth0", "10.8.0.3/24")
+        lab.address(guest.inside, "eth0", "10.8.0.3/24")
         with Capture(pair.b, "eth0") as capture, guest.connection(pair.b, "10.8.0.2") as (near, far):
             send_and_receive(near, far, 100_000)
             close_in_order(near, far)
@@ -375,7 +363,7 @@ def test_guests_come_and_go(pair: Pair, guest: Guest) -> None:
         agent.update(wanted)
         assert len(agent.guests) == 1, "the agent's own interface is no guest"
         port.attach("tap0", OPEN)
-        second = tap(pair.a, "tap1")
+        second = lab.tap(pair.a, "tap1")
         agent.update(wanted)
         assert (len(agent.guests), agent.guests.problem, port.is_attached("tap0")) == (2, "", True)
         os.close(second)

@@ -3,7 +3,6 @@
 
 import os
 import socket
-import struct
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -19,7 +18,7 @@ from sluice.policy.controls import Control
 from sluice.runtime import control_files
 from sluice.runtime.wait import wait_until
 from tests.kernel.bottleneck import BUFFER_BYTES, K_BYTES, PORT, RATE_BPS, Dumbbell, Flows, bottleneck, flows
-from tests.kernel.lab import Namespace
+from tests.kernel.lab import Namespace, tcp_info
 
 pytestmark = pytest.mark.usefixtures("no_plugin_stays")
 
@@ -62,7 +61,7 @@ static void on_timeout(struct sl_sender *s)
 
 
 class Info(NamedTuple):
-    """What struct tcp_info says of a sender (include/uapi/linux/tcp.h)."""
+    """What struct tcp_info says of a sender."""
 
     mss_bytes: int
     unacked: int
@@ -72,19 +71,20 @@ class Info(NamedTuple):
 
 
 def info(sender: socket.socket) -> Info:
-    raw = sender.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 112)
-    return Info(
-        *(
-            struct.unpack_from(kind, raw, at)[0]
-            for kind, at in zip("IIIIQ", (16, 24, 68, 80, 104), strict=True)
-        )
-    )
+    numbers = [tcp_info(sender, place) for place in (16, 24, 68, 80)]
+    return Info._make([*numbers, tcp_info(sender, 104, "=Q")])
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of the compiled programs, for all tests."""
+    return tmp_path_factory.mktemp("control")
 
 
 @pytest.fixture
-def control(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Control:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    path = tmp_path / "control.h"
+def control(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Control:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder))
+    path = folder / "control.h"
     path.write_text(TEXT)
     return control_files.read(path)
 
@@ -143,17 +143,17 @@ def test_a_loss_and_a_timeout_have_hooks(bell: Dumbbell, control: Control) -> No
         [sender] = one.senders
         run_until(one, lambda: info(sender).cwnd == 5, "a loss, because the window is larger than the buffer")
         with bell.router:
-            bell.ports.set(PORT, PortSettings(RATE_BPS, K_BYTES, 1))  # drops all that waits
+            bell.ports.set(PORT, PortSettings(K_BYTES, 1, rate_bps=RATE_BPS))  # drops all that waits
         run_until(one, lambda: info(sender).cwnd == 1, "a timeout, at which the kernel leaves one packet")
         with bell.router:
-            bell.ports.set(PORT, PortSettings(RATE_BPS, K_BYTES, BUFFER_BYTES))
+            bell.ports.set(PORT, PortSettings(K_BYTES, BUFFER_BYTES, rate_bps=RATE_BPS))
         run_until(one, lambda: info(sender).cwnd == 3, "the hook's window")
         one.close()
 
 
-def test_swift_loads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_swift_loads(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The kernel's verifier accepts a control with roots, divisions and loops."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder))
     swift = control_files.read(Path(peers.__file__).with_name("swift.h"))
     with register_congestion_control(swift.kernel_name):
         assert swift.kernel_name in available()
@@ -161,5 +161,7 @@ def test_swift_loads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_another_agent_finds_the_compiled_program(control: Control) -> None:
     first = build.control_object(control)
+    made_ns = first.stat().st_mtime_ns
     assert build.control_object(control) == first
+    assert first.stat().st_mtime_ns == made_ns
     assert first.name.startswith(f"{NAME}-")

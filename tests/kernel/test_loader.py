@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from sluice.dataplane import bench, build, congestion
+from sluice.dataplane import build, congestion
 from sluice.dataplane.congestion import available, register_congestion_control
 from sluice.dataplane.libbpf import lib
 from sluice.dataplane.loader import kernel_has_struct_ops_links, load, open_object
@@ -21,7 +21,6 @@ from sluice.runtime import process
 from sluice.runtime.command import run
 from sluice.runtime.wait import wait_until
 from tests.kernel.controls import private_build, private_name
-from tests.kernel.lab import Namespace
 from tests.kernel.objects import leaves_nothing
 
 PORTS_MAX = 1024
@@ -182,22 +181,3 @@ def test_maps__lookup_update_delete_and_their_errors() -> None:
             port.program("nothing")
     with pytest.raises(ValueError, match="closed"):
         port.map("settings")
-
-
-def test_bench__measures_each_program(namespaces: list[Namespace], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bench, "TRANSFER_BYTES", 1_000_000)
-    own = Namespace()
-    namespaces.append(own)
-    with own:
-        costs = bench.measure()
-    assert [cost.program for cost in costs] == [
-        "tag",
-        "tag and queue",
-        "tag of a guest",
-        "tag, left to sockets",
-        "a socket's tag",
-        "port",
-    ]
-    for cost in costs:
-        assert cost.ns_per_packet > 0
-        assert cost.empty_ns_per_packet > 0

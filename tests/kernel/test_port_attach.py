@@ -112,22 +112,22 @@ def test_attach__no_room_before_a_filter_of_another_kind(pair: Pair) -> None:
             program.attach(PORT, OPEN)
 
 
-def test_release__takes_the_program_of_another_process_and_leaves_the_port_as_it_was(pair: Pair) -> None:
+def test_detach__takes_the_program_of_another_process_and_leaves_the_port_as_it_was(pair: Pair) -> None:
     with pair.a:
         before = pair.a.run("tc", "qdisc", "show", "dev", PORT)
         with PortProgram() as ended:
             ended.attach(PORT, OPEN)
         with PortProgram() as program:
-            program.release(PORT)
-            program.release(PORT)
-            program.release("nowhere0")
+            program.detach(PORT)
+            program.detach(PORT)
+            program.detach("nowhere0")
         assert pair.a.run("tc", "qdisc", "show", "dev", PORT) == before
 
 
-def test_release__leaves_programs_that_are_no_port_program(pair: Pair) -> None:
+def test_detach__leaves_programs_that_are_no_port_program(pair: Pair) -> None:
     with pair.a, Tagger() as tagger, PortProgram() as program:
         tagger.attach(PORT)
-        program.release(PORT)
+        program.detach(PORT)
         assert tagger.is_attached(PORT)
 
 

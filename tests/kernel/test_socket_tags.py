@@ -53,8 +53,7 @@ def offsets(packets: list[Packet]) -> list[tuple[int, int]]:
     return [((packet.seq - data[0].seq) % 2**32, packet.dscp) for packet in data]
 
 
-@pytest.mark.parametrize("address", [V4["b"], V6["b"]])
-@pytest.mark.parametrize("is_default", [True, False], ids=["default", "namespace from before the policy"])
+@pytest.mark.parametrize(("address", "is_default"), [(V4["b"], True), (V6["b"], False)])
 def test_no_packet_promises_more_than_its_place_in_the_flow(
     host: Host, address: str, is_default: bool
 ) -> None:

@@ -17,26 +17,9 @@ import pytest
 from sluice.dataplane.loader import load
 from sluice.dataplane.sockopt import SLUICE_FLOW, SLUICE_STATE, SOL_SLUICE, STATE_BYTES, Attachment
 from sluice.runtime.wait import wait_until
+from tests.kernel import controls
 from tests.kernel.conftest import FAMILIES, V4, Pair
-from tests.kernel.controls import (
-    CONTROL,
-    DEADLINE,
-    FLOW,
-    FULL,
-    IMPORTANCE,
-    QUENCH,
-    SIZE,
-    STATE,
-    acked_bytes,
-    control,
-    declare,
-    declare_size,
-    declared,
-    fill,
-    has_acked,
-    refusal,
-    tcp_state,
-)
+from tests.kernel.controls import FULL, SIZE, acked_bytes, declare, declared, refusal
 from tests.kernel.lab import listen, send_and_receive
 
 NOBODY = 65534
@@ -50,18 +33,18 @@ def test_flow__every_field_comes_back(sock: socket.socket) -> None:
     declare(sock, *FULL)
     fields, quench, size, deadline_ns, elapsed_ns, importance, share, name = declared(sock)
     took_ns = time.monotonic_ns() - before_ns
-    assert (fields, quench, size, importance, share) == (FULL[0] | CONTROL, 2, 200_000, 2500, 250)
+    assert (fields, quench, size, importance, share) == (FULL[0] | controls.CONTROL, 2, 200_000, 2500, 250)
     assert FULL[3] - took_ns <= deadline_ns <= FULL[3]
     assert FULL[4] <= elapsed_ns <= FULL[4] + took_ns
-    assert name.rstrip(b"\0") == control(sock)
+    assert name.rstrip(b"\0") == controls.control(sock)
 
 
 LIMITS: tuple[tuple[int | bytes, ...], ...] = (
     (SIZE, 0, 1, 0, 0, 0, 0, b""),
     (SIZE, 0, 2**64 - 1, 0, 0, 0, 0, b""),
-    (IMPORTANCE, 0, 0, 0, 0, 1, 0, b""),
-    (IMPORTANCE, 0, 0, 0, 0, 8000, 1000, b""),
-    (QUENCH, 0, 0, 0, 0, 0, 0, b""),
+    (controls.IMPORTANCE, 0, 0, 0, 0, 1, 0, b""),
+    (controls.IMPORTANCE, 0, 0, 0, 0, 8000, 1000, b""),
+    (controls.QUENCH, 0, 0, 0, 0, 0, 0, b""),
     (0, 0, 0, 0, 0, 0, 0, b""),
 )
 
@@ -72,33 +55,33 @@ def test_flow__the_limits_of_each_field(sock: socket.socket) -> None:
         declare(sock, *FULL)
         declare(sock, *values)
         fields, *others, name = declared(sock)
-        assert (fields, *others) == (int(values[0]) | CONTROL, *values[1:-1])
-        assert name.rstrip(b"\0") == control(sock)
+        assert (fields, *others) == (int(values[0]) | controls.CONTROL, *values[1:-1])
+        assert name.rstrip(b"\0") == controls.control(sock)
 
 
 def test_flow__the_deadline_counts_down_and_passes(sock: socket.socket) -> None:
-    declare(sock, DEADLINE, 0, 0, 1, 0, 0, 0, b"")
+    declare(sock, controls.DEADLINE, 0, 0, 1, 0, 0, 0, b"")
     assert declared(sock)[3] < 0
-    declare(sock, DEADLINE, 0, 0, 2**63 - 1, 0, 0, 0, b"")
+    declare(sock, controls.DEADLINE, 0, 0, 2**63 - 1, 0, 0, 0, b"")
     assert 2**63 - 1 - 10**10 < declared(sock)[3] < 2**63 - 1
 
 
 def test_flow__of_a_socket_without_a_declaration(sock: socket.socket) -> None:
-    assert declared(sock) == (CONTROL, 0, 0, 0, 0, 0, 0, control(sock).ljust(16, b"\0"))
+    assert declared(sock) == (controls.CONTROL, 0, 0, 0, 0, 0, 0, controls.control(sock).ljust(16, b"\0"))
     assert sock.getsockopt(SOL_SLUICE, SLUICE_STATE, STATE_BYTES) == bytes(STATE_BYTES)
 
 
 def test_flow__selects_the_control(sock: socket.socket) -> None:
     for name in (b"reno", b"cubic", b"reno"):
-        declare(sock, CONTROL, 0, 0, 0, 0, 0, 0, name)
-        assert control(sock) == name
+        declare(sock, controls.CONTROL, 0, 0, 0, 0, 0, 0, name)
+        assert controls.control(sock) == name
     declare(sock, *FULL)
-    assert control(sock) == b"reno", "the control stays until another one is declared"
+    assert controls.control(sock) == b"reno", "the control stays until another one is declared"
 
 
 def test_get__a_larger_buffer_is_filled_in_part(sock: socket.socket) -> None:
-    assert len(sock.getsockopt(SOL_SLUICE, SLUICE_FLOW, 200)) == FLOW.size
-    assert len(sock.getsockopt(SOL_SLUICE, SLUICE_STATE, 200)) == STATE.size == STATE_BYTES
+    assert len(sock.getsockopt(SOL_SLUICE, SLUICE_FLOW, 200)) == controls.FLOW.size
+    assert len(sock.getsockopt(SOL_SLUICE, SLUICE_STATE, 200)) == controls.STATE.size == STATE_BYTES
 
 
 # -- refusals, which change nothing
@@ -107,23 +90,23 @@ WRONG = {
     "a field without a name": (0x20, 0, 0, 0, 0, 0, 0, b""),
     "size 0": (SIZE, 0, 0, 0, 0, 0, 0, b""),
     "a size that is not declared": (0, 0, 1, 0, 0, 0, 0, b""),
-    "a deadline now": (DEADLINE, 0, 0, 0, 0, 0, 0, b""),
-    "a deadline in the past": (DEADLINE, 0, 0, -1, 0, 0, 0, b""),
+    "a deadline now": (controls.DEADLINE, 0, 0, 0, 0, 0, 0, b""),
+    "a deadline in the past": (controls.DEADLINE, 0, 0, -1, 0, 0, 0, b""),
     "a deadline that is not declared": (0, 0, 0, 1, 0, 0, 0, b""),
     "elapsed without a deadline": (0, 0, 0, 0, 1, 0, 0, b""),
-    "a start before the boot": (DEADLINE, 0, 0, 1, 2**63, 0, 0, b""),
-    "importance 0": (IMPORTANCE, 0, 0, 0, 0, 0, 0, b""),
-    "importance above 8": (IMPORTANCE, 0, 0, 0, 0, 8001, 0, b""),
-    "a share above 1": (IMPORTANCE, 0, 0, 0, 0, 1000, 1001, b""),
+    "a start before the boot": (controls.DEADLINE, 0, 0, 1, 2**63, 0, 0, b""),
+    "importance 0": (controls.IMPORTANCE, 0, 0, 0, 0, 0, 0, b""),
+    "importance above 8": (controls.IMPORTANCE, 0, 0, 0, 0, 8001, 0, b""),
+    "a share above 1": (controls.IMPORTANCE, 0, 0, 0, 0, 1000, 1001, b""),
     "an importance that is not declared": (0, 0, 0, 0, 0, 1, 0, b""),
     "a share without importance": (0, 0, 0, 0, 0, 0, 1, b""),
-    "an unknown quench": (QUENCH, 3, 0, 0, 0, 0, 0, b""),
+    "an unknown quench": (controls.QUENCH, 3, 0, 0, 0, 0, 0, b""),
     "a quench that is not declared": (0, 1, 0, 0, 0, 0, 0, b""),
-    "an unknown control": (CONTROL, 0, 0, 0, 0, 0, 0, b"sluice_nothing"),
-    "no control": (CONTROL, 0, 0, 0, 0, 0, 0, b""),
-    "a control without end": (CONTROL, 0, 0, 0, 0, 0, 0, b"sluice_endlessly"),
+    "an unknown control": (controls.CONTROL, 0, 0, 0, 0, 0, 0, b"sluice_nothing"),
+    "no control": (controls.CONTROL, 0, 0, 0, 0, 0, 0, b""),
+    "a control without end": (controls.CONTROL, 0, 0, 0, 0, 0, 0, b"sluice_endlessly"),
     "a control that is not declared": (0, 0, 0, 0, 0, 0, 0, b"reno"),
-    "a good control with a wrong size": (CONTROL | SIZE, 0, 0, 0, 0, 0, 0, b"reno"),
+    "a good control with a wrong size": (controls.CONTROL | SIZE, 0, 0, 0, 0, 0, 0, b"reno"),
 }
 
 
@@ -139,21 +122,21 @@ def test_refused__einval_and_the_socket_is_unchanged(ends: list[socket.socket]) 
         after = declared(sender)
         assert after[:3] + after[5:] == before[:3] + before[5:], what
         assert after[3] - before[3] == before[4] - after[4] <= 0, "the same deadline, the same start"
-        assert (acked_bytes(sender), control(sender)) == (5000, b"cubic"), what
+        assert (acked_bytes(sender), controls.control(sender)) == (5000, b"cubic"), what
 
 
 def test_refused__another_length_less_room_and_unknown_options(sock: socket.socket) -> None:
-    for size_bytes in (0, 4, FLOW.size - 1, FLOW.size + 1, 10_000):
+    for size_bytes in (0, 4, controls.FLOW.size - 1, controls.FLOW.size + 1, 10_000):
         arguments = (SOL_SLUICE, SLUICE_FLOW, bytes(size_bytes))
         assert refusal(partial(sock.setsockopt, *arguments)) == errno.EINVAL
-    assert declared(sock)[0] == CONTROL
-    for option, size_bytes in ((SLUICE_FLOW, FLOW.size), (SLUICE_STATE, STATE.size)):
+    assert declared(sock)[0] == controls.CONTROL
+    for option, size_bytes in ((SLUICE_FLOW, controls.FLOW.size), (SLUICE_STATE, controls.STATE.size)):
         for room in (1, size_bytes - 1):
             assert refusal(partial(sock.getsockopt, SOL_SLUICE, option, room)) == errno.EINVAL
     for option in (SLUICE_STATE, 0, 3):
-        arguments = (SOL_SLUICE, option, bytes(FLOW.size))
+        arguments = (SOL_SLUICE, option, bytes(controls.FLOW.size))
         assert refusal(partial(sock.setsockopt, *arguments)) == errno.ENOPROTOOPT
-    assert refusal(lambda: sock.getsockopt(SOL_SLUICE, 3, FLOW.size)) == errno.ENOPROTOOPT
+    assert refusal(lambda: sock.getsockopt(SOL_SLUICE, 3, controls.FLOW.size)) == errno.ENOPROTOOPT
 
 
 @pytest.mark.parametrize(
@@ -262,26 +245,26 @@ TCP_FASTOPEN_CONNECT = 30
 
 def test_acked_bytes__of_both_ends_exactly(ends: list[socket.socket]) -> None:
     for one, other in (ends, ends[::-1]):
-        declare_size(one, 300_000)
+        controls.declare_size(one, 300_000)
         assert acked_bytes(one) == 0
         send_and_receive(one, other, 300_000)
-        wait_until(partial(has_acked, one, 300_000), "exactly the sent bytes are acknowledged")
+        wait_until(partial(controls.has_acked, one, 300_000), "exactly the sent bytes are acknowledged")
 
 
 def test_acked_bytes__restart_with_each_flow_of_a_connection(ends: list[socket.socket]) -> None:
     sender, receiver = ends
     for size_bytes in (1, 70_000, 1448, 2):
-        declare_size(sender, size_bytes)
+        controls.declare_size(sender, size_bytes)
         assert acked_bytes(sender) == 0
         send_and_receive(sender, receiver, size_bytes)
-        wait_until(partial(has_acked, sender, size_bytes), f"{size_bytes} bytes are acknowledged")
+        wait_until(partial(controls.has_acked, sender, size_bytes), f"{size_bytes} bytes are acknowledged")
 
 
 def test_acked_bytes__a_flow_begins_after_waiting_data(ends: list[socket.socket]) -> None:
     sender, receiver = ends
-    waiting = fill(sender)
+    waiting = controls.fill(sender)
     sender.setblocking(False)
-    declare_size(sender, 1000)
+    controls.declare_size(sender, 1000)
     assert acked_bytes(sender) == 0
     sender.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 24)
     received = 0
@@ -297,25 +280,25 @@ def test_acked_bytes__a_flow_begins_after_waiting_data(ends: list[socket.socket]
 
 def test_acked_bytes__without_the_fin(ends: list[socket.socket]) -> None:
     sender, receiver = ends
-    declare_size(sender, 5000)
+    controls.declare_size(sender, 5000)
     send_and_receive(sender, receiver, 5000)
     sender.shutdown(socket.SHUT_WR)
     assert receiver.recv(1) == b""
-    wait_until(lambda: tcp_state(sender) == TCP_FIN_WAIT2, "the FIN is acknowledged")
+    wait_until(lambda: controls.tcp_state(sender) == TCP_FIN_WAIT2, "the FIN is acknowledged")
     assert acked_bytes(sender) == 5000
     receiver.close()
-    wait_until(lambda: tcp_state(sender) == TCP_CLOSE, "the other FIN arrives")
+    wait_until(lambda: controls.tcp_state(sender) == TCP_CLOSE, "the other FIN arrives")
     assert acked_bytes(sender) == 5000
 
 
 def test_acked_bytes__after_a_reset(ends: list[socket.socket]) -> None:
     sender, receiver = ends
-    declare_size(sender, 5000)
+    controls.declare_size(sender, 5000)
     send_and_receive(sender, receiver, 5000)
     wait_until(lambda: acked_bytes(sender) == 5000, "all bytes are acknowledged")
     receiver.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("=ii", 1, 0))
     receiver.close()
-    wait_until(lambda: tcp_state(sender) == TCP_CLOSE, "the reset")
+    wait_until(lambda: controls.tcp_state(sender) == TCP_CLOSE, "the reset")
     assert acked_bytes(sender) == 5000
 
 
@@ -327,7 +310,7 @@ def test_declared_before_connect__the_flow_begins_with_the_connection(
         with pair.a:
             sender = socket.socket(family, socket.SOCK_STREAM)
         with sender:
-            declare_size(sender, 4000)
+            controls.declare_size(sender, 4000)
             assert acked_bytes(sender) == 0
             sender.connect(listener.getsockname()[:2])
             receiver, _ = listener.accept()
@@ -345,8 +328,8 @@ def test_declared_while_connecting(hook: Attachment, pair: Pair) -> None:
         with sender:
             sender.setblocking(False)
             assert sender.connect_ex(("10.9.0.77", listener.getsockname()[1])) == errno.EINPROGRESS
-            declare_size(sender, 4000)
-            assert tcp_state(sender) == TCP_SYN_SENT
+            controls.declare_size(sender, 4000)
+            assert controls.tcp_state(sender) == TCP_SYN_SENT
             pair.b.run("ip", "addr", "add", "10.9.0.77/24", "dev", "eth0")
             receiver, _ = listener.accept()
             assert acked_bytes(sender) == 0
@@ -362,7 +345,7 @@ def test_declared_while_fast_open_delays_the_syn(hook: Attachment, pair: Pair) -
         with sender:
             sender.setsockopt(socket.IPPROTO_TCP, TCP_FASTOPEN_CONNECT, 1)
             sender.connect(listener.getsockname())
-            declare_size(sender, 4000)
+            controls.declare_size(sender, 4000)
             assert sender.send(bytes(4000)) == 4000
             receiver, _ = listener.accept()
             wait_until(lambda: acked_bytes(sender) == 4000, "exactly the sent bytes are acknowledged")

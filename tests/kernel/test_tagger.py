@@ -15,32 +15,12 @@ from sluice.dataplane.sockopt import Attachment
 from sluice.dataplane.tagger import Tagger, TagSettings
 from sluice.hostagent.link import tag_burst_bytes
 from sluice.hostagent.sockets import declare
-from sluice.policy.tags import (
-    ATTAINED_FIRST,
-    ATTAINED_LAST,
-    EDGES_BYTES,
-    URGENCY_FIRST,
-    URGENCY_LAST,
-    URGENCY_ONE,
-    attained_tag,
-    urgency_tag,
-)
+from sluice.policy import tags
 from sluice.runtime.wait import wait_until
+from tests.kernel import lab
 from tests.kernel.capture import FIN, SYN, Capture, Packet, data_of, parse, tcp_frame
 from tests.kernel.conftest import V4, V6, Pair
-from tests.kernel.lab import (
-    Namespace,
-    dial,
-    family_of,
-    hardware_address,
-    listen,
-    receive,
-    refusing_frames,
-    routed,
-    send_and_receive,
-    tap,
-    vxlan,
-)
+from tests.kernel.lab import Namespace, send_and_receive
 from tests.kernel.watching import close_in_order, wait_acknowledged
 
 LONG_GAP_NS = 60_000_000_000
@@ -89,7 +69,7 @@ def sent_once(packets: list[Packet]) -> list[Packet]:
 
 
 def expected_tag(packet: Packet, start: int) -> int:
-    return attained_tag((packet.seq - start) % 2**32)
+    return tags.attained_tag((packet.seq - start) % 2**32)
 
 
 @HOSTS
@@ -104,7 +84,7 @@ def test_every_segment_carries_the_attained_service_before_it(pair: Pair, host: 
     assert [p.dscp for p in data] == [expected_tag(p, start) for p in data]
     assert len({p.dscp for p in data}) > 15, "400 KB cross many buckets"
     assert all(p.checksums_ok for p in packets)
-    assert {p.dscp for p in packets if p.flags & SYN} == {ATTAINED_FIRST}
+    assert {p.dscp for p in packets if p.flags & SYN} == {tags.ATTAINED_FIRST}
     fins = [p for p in packets if p.flags & FIN]
     assert fins
     assert all(p.dscp == expected_tag(p, start) for p in fins)
@@ -113,8 +93,7 @@ def test_every_segment_carries_the_attained_service_before_it(pair: Pair, host: 
     assert {p.ecn for p in packets if p not in first_sent} <= {0}, "RFC 3168, section 6.1.5, for a repetition"
 
 
-@HOSTS
-@pytest.mark.parametrize("answer_bytes", [50_000, 0])
+@pytest.mark.parametrize(("host", "answer_bytes"), [(V4["b"], 50_000), (V6["b"], 0)])
 def test_acks_and_fin_carry_the_tag_of_their_own_direction(pair: Pair, host: str, answer_bytes: int) -> None:
     """In a direction without data no flow has completed, so its FIN is untagged."""
     with Tagger(TagSettings(LONG_GAP_NS)) as tagger:
@@ -132,8 +111,10 @@ def test_acks_and_fin_carry_the_tag_of_their_own_direction(pair: Pair, host: str
 
                 wait_until(fin_is_back, "the FIN comes back")
     silent = [p for p in packets if p.protocol == socket.IPPROTO_TCP and not p.data_bytes]
-    assert {p.dscp for p in silent if p.flags & FIN} == {attained_tag(answer_bytes) if answer_bytes else 0}
-    assert {p.dscp for p in silent if not p.flags & (FIN | SYN)} == {attained_tag(answer_bytes)}
+    assert {p.dscp for p in silent if p.flags & FIN} == {
+        tags.attained_tag(answer_bytes) if answer_bytes else 0
+    }
+    assert {p.dscp for p in silent if not p.flags & (FIN | SYN)} == {tags.attained_tag(answer_bytes)}
 
 
 def tagger_attach(tagger: Tagger, ns: Namespace) -> None:
@@ -151,7 +132,7 @@ def test_counters_are_the_sent_packets(pair: Pair) -> None:
         seen = [p for p in packets if p.dscp == tag]
         assert counted[tag].packets >= len(seen)
     assert sum(c.packets for c in counted[1:]) >= len(packets) > 60
-    assert counted[attained_tag(50_000)].bytes > 1448
+    assert counted[tags.attained_tag(50_000)].bytes > 1448
 
 
 def test_a_message_after_the_idle_gap_starts_again_at_tag_1(pair: Pair) -> None:
@@ -165,7 +146,7 @@ def test_a_message_after_the_idle_gap_starts_again_at_tag_1(pair: Pair) -> None:
         (second, *_) = data_of(capture.packets())
     start = first[0].seq
     assert [p.dscp for p in first] == [expected_tag(p, start) for p in first]
-    assert (second.dscp, second.seq) == (ATTAINED_FIRST, (start + 20_000) % 2**32)
+    assert (second.dscp, second.seq) == (tags.ATTAINED_FIRST, (start + 20_000) % 2**32)
 
 
 def test_a_retransmission_after_the_gap_keeps_its_tag_and_the_flow_continues(pair: Pair) -> None:
@@ -173,21 +154,21 @@ def test_a_retransmission_after_the_gap_keeps_its_tag_and_the_flow_continues(pai
     with tagged(pair, TagSettings(LONG_GAP_NS)) as (tagger, capture, client, server):
         send_and_receive(client, server, 20_000)
         start = data_of(capture.packets())[0].seq
-        with refusing_frames(pair.b):
+        with lab.refusing_frames(pair.b):
             client.sendall(bytes(5000))
             lost = wait_until(lambda: data_of(capture.packets()), "packets that no host accepts")
             tagger.set(TagSettings(1))
-        receive(server, 5000)
+        lab.receive(server, 5000)
         repeated = [p for p in data_of(capture.packets()) if p.seq == lost[0].seq]
         tagger.set(TagSettings(LONG_GAP_NS))
         client.sendall(bytes(1000))
         assert len(server.recv(65536)) == 1000
         after = data_of(capture.packets())
-    assert lost[0].dscp == attained_tag(20_000)
+    assert lost[0].dscp == tags.attained_tag(20_000)
     assert repeated
-    assert {p.dscp for p in repeated} == {attained_tag(20_000)}
+    assert {p.dscp for p in repeated} == {tags.attained_tag(20_000)}
     assert [p.dscp for p in after] == [expected_tag(p, start) for p in after]
-    assert after[-1].dscp == attained_tag(25_000)
+    assert after[-1].dscp == tags.attained_tag(25_000)
 
 
 @HOSTS
@@ -195,12 +176,12 @@ def test_datagrams_carry_the_sum_of_what_the_socket_sent(pair: Pair, host: str) 
     sizes = [0, 100, 900, 1, 1400, 1400, 10, 1400]
     with Tagger(TagSettings(LONG_GAP_NS)) as tagger, pair.a, Capture(pair.b, "eth0") as capture:
         tagger.attach("eth0")
-        with socket.socket(family_of(host), socket.SOCK_DGRAM) as sender:
+        with socket.socket(lab.family_of(host), socket.SOCK_DGRAM) as sender:
             for size in sizes:
                 sender.sendto(bytes(size), (host, 9))
         packets = [p for p in capture.packets() if p.protocol == socket.IPPROTO_UDP]
     assert [p.data_bytes for p in packets] == sizes
-    assert [p.dscp for p in packets] == [attained_tag(sum(sizes[:i])) for i in range(len(sizes))]
+    assert [p.dscp for p in packets] == [tags.attained_tag(sum(sizes[:i])) for i in range(len(sizes))]
     assert all(p.checksums_ok for p in packets)
 
 
@@ -214,7 +195,7 @@ def test_two_sockets_do_not_share_a_flow(pair: Pair) -> None:
         send_and_receive(second, second_end, 500)
         send_and_receive(first, first_end, 500)
         data = sent_once(capture.packets())
-    assert [p.dscp for p in data] == [ATTAINED_FIRST, attained_tag(100_000)]
+    assert [p.dscp for p in data] == [tags.ATTAINED_FIRST, tags.attained_tag(100_000)]
 
 
 def test_a_reset_for_no_connection_carries_tag_1(pair: Pair) -> None:
@@ -225,11 +206,11 @@ def test_a_reset_for_no_connection_carries_tag_1(pair: Pair) -> None:
                 client.connect((V4["b"], 9))
         resets = capture.packets()
     assert len(resets) == 3
-    assert {p.dscp for p in resets} == {ATTAINED_FIRST}
+    assert {p.dscp for p in resets} == {tags.ATTAINED_FIRST}
 
 
 def test_forwarded_packets_keep_the_dscp_that_their_host_gave_them(namespaces: list[Namespace]) -> None:
-    a, router, b = routed(namespaces)
+    a, router, b = lab.routed(namespaces)
     with Tagger(TagSettings(LONG_GAP_NS)) as tagger, router, Capture(b, "eth0") as capture:
         tagger.attach("east")
         with a, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
@@ -253,7 +234,7 @@ def send_from_packet_socket(ns: Namespace, frame: bytes) -> None:
 @contextlib.contextmanager
 def guest(ns: Namespace) -> Iterator[int]:
     """Yield the file that a virtual machine's frames are written to. Its tap is on a bridge with eth0."""
-    fd = tap(ns, "tap0")
+    fd = lab.tap(ns, "tap0")
     ns.run("ip", "link", "add", "br0", "type", "bridge")
     for ifname in ("eth0", "tap0"):
         ns.run("ip", "link", "set", ifname, "master", "br0", "up")
@@ -265,7 +246,7 @@ def guest(ns: Namespace) -> Iterator[int]:
 @pytest.mark.parametrize("is_guest", [False, True], ids=["packet socket", "tap"])
 def test_frames_of_others__keep_their_dscp(pair: Pair, is_guest: bool) -> None:
     """Those of a packet socket, and those of a virtual machine that come from its tap over a bridge."""
-    other = bytes.fromhex(hardware_address(pair.b).replace(":", ""))
+    other = bytes.fromhex(lab.hardware_address(pair.b).replace(":", ""))
     with (
         Tagger(TagSettings(LONG_GAP_NS)) as tagger,
         Capture(pair.b, "eth0") as capture,
@@ -295,12 +276,12 @@ def test_an_answer_with_a_cookie_carries_tag_1(pair: Pair) -> None:
         tagger_attach(tagger, pair.b)
         with pair.connection():
             answers = [p for p in capture.packets() if p.flags & SYN]
-    assert {p.dscp for p in answers} == {ATTAINED_FIRST}
+    assert {p.dscp for p in answers} == {tags.ATTAINED_FIRST}
 
 
 @HOSTS
 def test_a_socket_that_sends_to_many__has_a_flow_for_each(pair: Pair, host: str) -> None:
-    ports, size_bytes, kind = (9, 10), 1200, (family_of(host), socket.SOCK_DGRAM)
+    ports, size_bytes, kind = (9, 10), 1200, (lab.family_of(host), socket.SOCK_DGRAM)
     with Tagger(TagSettings(LONG_GAP_NS)) as tagger, Capture(pair.b, "eth0") as capture, pair.a:
         tagger.attach("eth0")
         with socket.socket(*kind) as server, socket.socket(*kind) as other:
@@ -309,15 +290,15 @@ def test_a_socket_that_sends_to_many__has_a_flow_for_each(pair: Pair, host: str)
             server.sendto(bytes(size_bytes), (host, ports[1]))
             other.sendto(bytes(size_bytes), (host, ports[0]))
         packets = [p for p in capture.packets() if p.protocol == socket.IPPROTO_UDP]
-    to_first = [attained_tag(size_bytes * before) for before in range(20)]
-    assert [p.dscp for p in packets] == [*to_first, ATTAINED_FIRST, ATTAINED_FIRST]
+    to_first = [tags.attained_tag(size_bytes * before) for before in range(20)]
+    assert [p.dscp for p in packets] == [*to_first, tags.ATTAINED_FIRST, tags.ATTAINED_FIRST]
 
 
 @pytest.mark.parametrize("inside", [False, True], ids=["below", "below and inside"])
 def test_a_tunnel__its_packets_carry_what_the_packets_inside_carry(pair: Pair, inside: bool) -> None:
     """A tagger below the tunnel alone, and one at each of both interfaces, which count a segment once."""
-    vxlan(pair.a, V4["a"], V4["b"], "10.8.0.1/24", "tos", "inherit" if inside else "0")
-    vxlan(pair.b, V4["b"], V4["a"], "10.8.0.2/24")
+    lab.vxlan(pair.a, V4["a"], V4["b"], "10.8.0.1/24", "tos", "inherit" if inside else "0")
+    lab.vxlan(pair.b, V4["b"], V4["a"], "10.8.0.2/24")
     with Tagger(TagSettings(LONG_GAP_NS)) as tagger, Capture(pair.b, "eth0") as capture:
         tagger_attach(tagger, pair.a)
         if inside:
@@ -376,18 +357,20 @@ def test_a_deadline_flow_carries_its_urgency_after_the_set_bytes(pair: Pair, urg
     assert bool(head) == bool(urgent_after_bytes)
     assert all(found == expected for found, expected in head)
     assert rest
-    assert all(URGENCY_FIRST <= tag < urgency_tag(URGENCY_ONE) for tag in rest), "there is enough time"
+    assert all(tags.URGENCY_FIRST <= tag < tags.urgency_tag(tags.URGENCY_ONE) for tag in rest), (
+        "there is enough time"
+    )
 
 
 @pytest.mark.parametrize("forgets_late", [True, False])
 def test_a_late_flow_is_the_most_urgent_or_one_without_a_deadline(pair: Pair, forgets_late: bool) -> None:
     settings = TagSettings(LONG_GAP_NS, deadlines=True, forgets_late=forgets_late)
     packets = packets_of(pair, settings, 100_000, 1e-6)
-    tags = [(p.dscp, expected_tag(p, first_byte(packets))) for p in data_of(packets)]
+    found_and_attained = [(p.dscp, expected_tag(p, first_byte(packets))) for p in data_of(packets)]
     if forgets_late:
-        assert all(found == attained for found, attained in tags)
+        assert all(found == attained for found, attained in found_and_attained)
     else:
-        assert {found for found, _ in tags} == {URGENCY_LAST}
+        assert {found for found, _ in found_and_attained} == {tags.URGENCY_LAST}
 
 
 def test_the_bytes_after_a_declared_flow_are_not_its_own(pair: Pair) -> None:
@@ -398,8 +381,8 @@ def test_the_bytes_after_a_declared_flow_are_not_its_own(pair: Pair) -> None:
     )
     start = first_byte(packets)
     after = {p.dscp for p in data_of(packets) if (p.seq - start) % 2**32 >= size_bytes}
-    assert after == {attained_tag(size_bytes)}
-    assert {p.dscp for p in data_of(packets) if (p.seq - start) % 2**32 < size_bytes} == {URGENCY_FIRST}
+    assert after == {tags.attained_tag(size_bytes)}
+    assert {p.dscp for p in data_of(packets) if (p.seq - start) % 2**32 < size_bytes} == {tags.URGENCY_FIRST}
 
 
 @HOSTS
@@ -410,7 +393,7 @@ def test_foreign__names_the_dscp_that_a_program_set(pair: Pair, host: str) -> No
     with Tagger(TagSettings(LONG_GAP_NS)) as tagger:
         tagger_attach(tagger, pair.a)
         assert tagger.foreign() == ()
-        with pair.a, socket.socket(family_of(host), socket.SOCK_DGRAM) as phone:
+        with pair.a, socket.socket(lab.family_of(host), socket.SOCK_DGRAM) as phone:
             phone.setsockopt(*option, 46 << 2 | 1)
             phone.bind(("", 5060))
             cpus = os.sched_getaffinity(0)
@@ -425,18 +408,18 @@ def test_foreign__names_the_dscp_that_a_program_set(pair: Pair, host: str) -> No
 
 def test_foreign__an_answer_of_the_kernel_repeats_the_dscp_of_another(pair: Pair) -> None:
     """A reset for no connection has the DSCP of what it answers: of a SYN to no port, of a segment to a listener."""
-    with Tagger(TagSettings(LONG_GAP_NS)) as tagger, listen(pair.b, V4["b"]) as listener:
+    with Tagger(TagSettings(LONG_GAP_NS)) as tagger, lab.listen(pair.b, V4["b"]) as listener:
         tagger_attach(tagger, pair.b)
         with pair.a, socket.socket() as client:
             client.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, 33 << 2)
             with pytest.raises(ConnectionRefusedError):
                 client.connect((V4["b"], 9))
-        port, mac = listener.getsockname()[1], bytes.fromhex(hardware_address(pair.b).replace(":", ""))
+        port, mac = listener.getsockname()[1], bytes.fromhex(lab.hardware_address(pair.b).replace(":", ""))
         with Capture(pair.a, "eth0") as capture:
             send_from_packet_socket(pair.a, segment_of_others(mac, 34, V4["a"], port))
             (reset,) = wait_until(capture.packets, "the reset")
-        assert reset.dscp == ATTAINED_FIRST
-        assert tagger.counters()[ATTAINED_FIRST].packets == 2
+        assert reset.dscp == tags.ATTAINED_FIRST
+        assert tagger.counters()[tags.ATTAINED_FIRST].packets == 2
         assert tagger.foreign() == ()
 
 
@@ -465,7 +448,7 @@ def test_a_host_that_only_watches__writes_no_dscp_and_says_which_ones_others_use
         server.close()
         *before, last = data_of(capture.packets())
     assert {packet.dscp for packet in before} == {46}
-    assert last.dscp == attained_tag(50_000)
+    assert last.dscp == tags.attained_tag(50_000)
 
 
 @HOSTS
@@ -473,21 +456,21 @@ def test_a_request_in_the_syn_is_a_flow(pair: Pair, host: str) -> None:
     """TCP Fast Open. The FIN says how much the flow has sent, so that switches count it."""
     for ns in (pair.a, pair.b):
         ns.sysctl("net.ipv4.tcp_fastopen", 3 | TFO_WITHOUT_COOKIE)
-    with Tagger(TagSettings(LONG_GAP_NS)) as tagger, listen(pair.b, host) as listener:
+    with Tagger(TagSettings(LONG_GAP_NS)) as tagger, lab.listen(pair.b, host) as listener:
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_FASTOPEN, 5)
         tagger_attach(tagger, pair.a)
-        with Capture(pair.b, "eth0") as capture, pair.a, socket.socket(family_of(host)) as client:
+        with Capture(pair.b, "eth0") as capture, pair.a, socket.socket(lab.family_of(host)) as client:
             client.sendto(bytes(500), socket.MSG_FASTOPEN, listener.getsockname()[:2])
             server, _ = listener.accept()
             with server:
                 server.settimeout(300)
-                receive(server, 500)
+                lab.receive(server, 500)
                 client.close()
                 assert server.recv(1) == b""
             packets = capture.packets()
     syn = next(p for p in packets if p.flags & SYN)
-    assert (syn.data_bytes, syn.dscp) == (500, ATTAINED_FIRST)
-    assert {p.dscp for p in packets if p.flags & FIN} == {attained_tag(500)}
+    assert (syn.data_bytes, syn.dscp) == (500, tags.ATTAINED_FIRST)
+    assert {p.dscp for p in packets if p.flags & FIN} == {tags.attained_tag(500)}
 
 
 SIZE_BYTES = 500_000
@@ -514,12 +497,12 @@ def test_no_more_payload_leaves_under_a_tag_than_the_agent_reports(
         burst_bytes = tag_burst_bytes("eth0")
     with (
         Tagger(TagSettings(round(BURST_GAP_S * 1e9))) as tagger,
-        listen(pair.b, V4["b"], "reno") as listener,
+        lab.listen(pair.b, V4["b"], "reno") as listener,
     ):
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_000_000)
         with pair.a:
             tagger.attach("eth0")
-        client, server = dial(pair.a, listener, "reno")
+        client, server = lab.dial(pair.a, listener, "reno")
         send_and_receive(
             client, server, SIZE_BYTES
         )  # TCP builds no packet above half of the largest window so far
@@ -532,6 +515,6 @@ def test_no_more_payload_leaves_under_a_tag_than_the_agent_reports(
     data = [packet for packet in packets if packet.data_bytes]
     lower = (i for i, (one, other) in enumerate(pairwise(data), 1) if other.dscp < one.dscp)
     flow = data[: next(lower, None)]  # until the machine pauses, or TCP sends something again
-    under_bytes = [sum(p.data_bytes for p in flow if p.dscp <= tag) for tag in range(1, ATTAINED_LAST)]
-    assert all(sent <= edge + burst_bytes for sent, edge in zip(under_bytes, EDGES_BYTES, strict=False))
+    under_bytes = [sum(p.data_bytes for p in flow if p.dscp <= tag) for tag in range(1, tags.ATTAINED_LAST)]
+    assert all(sent <= edge + burst_bytes for sent, edge in zip(under_bytes, tags.EDGES_BYTES, strict=False))
     assert 0.9 * first_bytes <= under_bytes[0] <= first_bytes

@@ -12,19 +12,10 @@ import pytest
 from sluice.dataplane.sockopt import Attachment
 from sluice.dataplane.watch import Watch
 from sluice.runtime.wait import wait_until
+from tests.kernel import lab
 from tests.kernel.conftest import V4, V6, Pair
 from tests.kernel.controls import DEADLINE, declare, fill
-from tests.kernel.lab import (
-    Namespace,
-    address,
-    connect,
-    connected,
-    dial,
-    listen,
-    receive,
-    refusing_frames,
-    send_and_receive,
-)
+from tests.kernel.lab import Namespace, send_and_receive
 from tests.kernel.watching import RESET_ON_CLOSE, WatchOf, close_in_order, ended, sockets_closed
 
 TIMEOUTS_BEFORE = 92
@@ -70,7 +61,7 @@ def test_a_connection_in_full(pair: Pair, watch: Watch, addresses: dict[str, str
 @ADDRESSES
 def test_the_accepting_end(pair: Pair, watch: Watch, addresses: dict[str, str]) -> None:
     """The watched end sends data to the connecting end and closes first."""
-    with connected(pair.b, pair.a, addresses["a"]) as (caller, called):
+    with lab.connected(pair.b, pair.a, addresses["a"]) as (caller, called):
         port = called.getsockname()[1]
         send_and_receive(called, caller, 300_000)
         close_in_order(called, caller)
@@ -94,7 +85,7 @@ def test_a_sender_whose_peer_closes_first(pair: Pair, watch: Watch) -> None:
 
 
 def test_ipv4_through_an_ipv6_socket_is_ipv4(pair: Pair, watch: Watch) -> None:
-    with listen(pair.b, V4["b"]) as listener:
+    with lab.listen(pair.b, V4["b"]) as listener:
         with pair.a:
             near = socket.socket(socket.AF_INET6)
         near.connect((f"::ffff:{V4['b']}", listener.getsockname()[1]))
@@ -121,16 +112,16 @@ def test_the_last_byte_counts_not_the_silence_after_it(pair: Pair, watch: Watch)
 def test_another_namespace_is_left_alone(pair: Pair, watch: Watch, namespaces: list[Namespace]) -> None:
     c, d = Namespace(), Namespace()
     namespaces += [c, d]
-    connect(c, "eth0", d, "eth0")
-    address(c, "eth0", "10.8.0.1/24")
-    address(d, "eth0", "10.8.0.2/24")
-    with connected(c, d, "10.8.0.2") as (near, far):
+    lab.connect(c, "eth0", d, "eth0")
+    lab.address(c, "eth0", "10.8.0.1/24")
+    lab.address(d, "eth0", "10.8.0.2/24")
+    with lab.connected(c, d, "10.8.0.2") as (near, far):
         send_and_receive(near, far, 10_000)
         assert not watch.live()
         close_in_order(near, far)
     sockets_closed(c)
     assert not watch.ended()
-    assert watch.losses().records == 0
+    assert watch.lost() == 0
 
 
 def test_two_watches_do_not_disturb_each_other(pair: Pair, watch: Watch) -> None:
@@ -145,10 +136,10 @@ def test_two_watches_do_not_disturb_each_other(pair: Pair, watch: Watch) -> None
 
 
 def test_own_port_is_left_out_at_both_ends(pair: Pair) -> None:
-    with listen(pair.b, V4["b"]) as listener:
+    with lab.listen(pair.b, V4["b"]) as listener:
         port = listener.getsockname()[1]
         sending, receiving = WatchOf(pair.a, port), WatchOf(pair.b, port)
-        near, far = dial(pair.a, listener)
+        near, far = lab.dial(pair.a, listener)
         send_and_receive(near, far, 10_000)
         assert not sending.live()
         assert not receiving.live()
@@ -163,10 +154,10 @@ def test_own_port_is_left_out_at_both_ends(pair: Pair) -> None:
 def test_refused_or_without_data__no_record(pair: Pair, watch: Watch) -> None:
     with pair.a, socket.socket() as client, pytest.raises(ConnectionRefusedError):
         client.connect((V4["b"], 9))
-    with listen(pair.b, V4["b"]) as listener:
-        near, far = dial(pair.a, listener)
+    with lab.listen(pair.b, V4["b"]) as listener:
+        near, far = lab.dial(pair.a, listener)
         close_in_order(near, far)
-        near, far = dial(pair.a, listener)
+        near, far = lab.dial(pair.a, listener)
         near.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
         near.close()
         far.close()
@@ -193,9 +184,9 @@ def test_reset_by_the_other_end(pair: Pair, watch: Watch) -> None:
 
 def test_reset_by_the_other_end_before_it_has_acknowledged_the_last_answer(pair: Pair, watch: Watch) -> None:
     """A client that has its answer closes at once. Its kernel delays the acknowledgement, so the reset comes first."""
-    with listen(pair.b, V4["b"]) as listener:
+    with lab.listen(pair.b, V4["b"]) as listener:
         for _ in range(100):  # the acknowledgement of a slow machine may come in time
-            near, far = dial(pair.a, listener)
+            near, far = lab.dial(pair.a, listener)
             far.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
             for _ in range(5):  # so that the client's kernel takes this for a dialogue
                 send_and_receive(far, near, 10)
@@ -248,10 +239,10 @@ def run_ss(ns: Namespace) -> int:
 def test_retransmissions_and_timeouts_are_counted(pair: Pair, watch: Watch) -> None:
     with pair.connection() as (near, far):
         send_and_receive(near, far, 10_000)
-        with refusing_frames(pair.b):
+        with lab.refusing_frames(pair.b):
             near.sendall(bytes(5000))
             wait_until(lambda: watch.live()[0].timeouts, "a retransmission timeout")
-        receive(far, 5000)
+        lab.receive(far, 5000)
         shown = run_ss(pair.a)
         close_in_order(near, far)
         (connection,) = ended(watch)
@@ -281,7 +272,7 @@ PAUSE_S = 0.5
 def test_each_answer_to_a_request_is_a_flow(pair: Pair, watch: Watch) -> None:
     sizes = [30_000, 2_000, 70_000]
     watch.set_idle_gap(GAP_NS)
-    with connected(pair.b, pair.a, V4["a"]) as (client, server):
+    with lab.connected(pair.b, pair.a, V4["a"]) as (client, server):
         before_ns = time.monotonic_ns()
         for size_bytes in sizes:
             time.sleep(PAUSE_S)
@@ -341,7 +332,7 @@ def test_a_declaration_begins_a_flow(pair: Pair, hook: Attachment, watch: Watch,
 
 def test_a_watch_that_begins_later_sees_the_next_flow_only(pair: Pair, watch: Watch) -> None:
     """As after a restart of the agent: no flow is reported twice, and the later one is complete."""
-    with connected(pair.b, pair.a, V4["a"]) as (client, server):
+    with lab.connected(pair.b, pair.a, V4["a"]) as (client, server):
         send_and_receive(server, client, 30_000)
         time.sleep(PAUSE_S)
         (earlier,) = watch.live()

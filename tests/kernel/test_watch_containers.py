@@ -10,10 +10,8 @@ import pytest
 from sluice.dataplane.congestion import DEFAULT_CONTROL, HostEntry
 from sluice.dataplane.sockopt import cgroup_root
 from sluice.dataplane.watch import Connection, Watch
-from sluice.hostagent.containers import Containers
-from sluice.hostagent.watch import Host, to_record
-from sluice.runtime.wait import wait_until
-from tests.kernel.lab import Namespace, address, connect, connected, send_and_receive
+from sluice.hostagent.watch import Containers, Host, to_record
+from tests.kernel.lab import Namespace, address, collected, connect, connected, send_and_receive
 from tests.kernel.watching import Cgroup, close_in_order
 
 ADDRESSES = pytest.mark.parametrize(
@@ -44,14 +42,11 @@ def machine(namespaces: list[Namespace]) -> Iterator[Watch]:
 
 def ends(watch: Watch, *ports: int, count: int) -> list[Connection]:
     """Wait until so many ends of the clients' connections have ended. Other tests run on this machine, too."""
-    found: list[Connection] = []
 
-    def enough() -> bool:
-        found.extend(one for one in watch.ended() if {one.local_port, one.remote_port} & set(ports))
-        return len(found) >= count
+    def ended() -> list[Connection]:
+        return [one for one in watch.ended() if {one.local_port, one.remote_port} & set(ports)]
 
-    wait_until(enough, f"{count} ends")
-    return found
+    return collected(ended, count, f"{count} ends")
 
 
 @ADDRESSES

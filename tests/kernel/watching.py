@@ -15,7 +15,7 @@ from sluice.dataplane.watch import Connection, Watch
 from sluice.policy.schemes.ports import port_burst_bytes
 from sluice.runtime.command import run
 from sluice.runtime.wait import wait_until
-from tests.kernel.lab import Namespace
+from tests.kernel.lab import Namespace, collected, tcp_info
 
 NEVER_NS = 3600 * 10**9
 """An idle gap that no test waits for."""
@@ -35,24 +35,8 @@ class WatchOf(Watch):
             return super().live()
 
 
-class Ends:
-    """Collects the connections that a watch reports as ended."""
-
-    def __init__(self, watch: Watch) -> None:
-        self._watch = watch
-        self.found: list[Connection] = []
-
-    def wait(self, count: int) -> list[Connection]:
-        def enough() -> bool:
-            self.found += self._watch.ended()
-            return len(self.found) >= count
-
-        wait_until(enough, f"{count} connections have ended")
-        return self.found
-
-
 def ended(watch: Watch, count: int = 1) -> list[Connection]:
-    found = Ends(watch).wait(count)
+    found = collected(watch.ended, count, f"{count} connections have ended")
     assert len(found) == count
     return found
 
@@ -64,8 +48,7 @@ def sockets_closed(ns: Namespace) -> None:
 
 def wait_acknowledged(sock: socket.socket) -> None:
     """Wait until no data is in flight (tcpi_unacked of TCP_INFO)."""
-    offset = 24
-    while struct.unpack_from("@I", sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104), offset)[0]:
+    while tcp_info(sock, 24):
         pass
 
 

@@ -40,7 +40,7 @@ _PYTEST = (
 )
 _INSIDE = "tests/kernels/inside"
 _LOADS = ("loader", "port_attach", "sockopt_attach")
-_FLOWS = ("flow_queues", "hooks", "host", "link_queues", "watch_life", "windows")
+_FLOWS = ("flow_queues", "hooks", "host", "link_queues", "watch_life")
 """Files of tests/kernel. The others judge rates and pauses in real time, or compile and run programs."""
 
 STAGES = {

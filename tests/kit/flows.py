@@ -6,7 +6,7 @@ import json
 import numpy as np
 import numpy.typing as npt
 
-from sluice.hostagent.records import body_of, unfinished
+from sluice.hostagent.records import unfinished
 from sluice.hostagent.spool import Spool
 from sluice.policy.thresholds.online import DelayModel, EdgeIndices, delay_terms
 from sluice.policy.wire.records import FlowRecord, Schedule, ScheduledFlow
@@ -31,7 +31,7 @@ def drain(spool: Spool) -> list[str]:
     """Deliver everything. Returns the ids in order."""
     ids = []
     while batch := spool.next_batch():
-        ids += [FlowRecord.from_document(document).id for document in json.loads(body_of(batch.lines))]
+        ids += [FlowRecord.from_document(json.loads(line)).id for line in batch.lines]
         spool.acknowledge(batch)
     return ids
 

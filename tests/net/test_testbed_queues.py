@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from sluice.dataplane.link_queues import HANDLE
-from sluice.hostagent.traffic import write_start
+from sluice.hostagent.port.settings import write_json
 from sluice.policy.schema.desired import Policy
 from sluice.policy.schema.entries import write
 from sluice.policy.tags import TAG_COUNT, attained_tag
@@ -204,7 +204,7 @@ def run_by_agents(bed: Testbed, folder: Path, flows: Sequence[ScheduledFlow]) ->
             argv += ["--schedule", str(schedule), "--start-file", str(start_file)]
             agents.callback(stop, bed.spawn(host, argv, log_file=folder / f"{host}.log"))
         wait_until(lambda: len({beat["pid"] for beat in web.heartbeats}) == 2, "the agents report")
-        write_start(start_file, time.time() + 0.5)
+        write_json(start_file, time.time() + 0.5)
         wait_until(lambda: len(web.records) >= len(flows), "all records")
         yield list(web.records.values())
 

@@ -66,6 +66,18 @@ static sl_u64 within(unsigned int width, sl_u64 least, sl_u64 most)
 
 	return number < least ? least : number > most ? most : number;
 }
+
+/* Fill a structure with random numbers of 4 bytes, or of 8 bytes. */
+static void fill(void *structure, unsigned int size)
+{
+	unsigned int bytes = size % 8 == 0 && bits() % 2 ? 8 : 4;
+
+	for (unsigned int at = 0; at < size; at += bytes) {
+		sl_u64 number = any(8 * bytes);
+
+		memcpy((char *)structure + at, &number, bytes);
+	}
+}
 """
 
 
@@ -74,68 +86,24 @@ def laws_of(laws: ModuleType) -> list[str]:
     return sorted(name for name in dir(laws.lib) if name.startswith("sl_"))
 
 
-def structures(laws: ModuleType) -> list[str]:
-    return sorted(name for name in laws.ffi.list_types()[1] if name.startswith("sl_"))
-
-
 def source(laws: ModuleType, omit: tuple[str, ...] = ()) -> str:
     """Return the program, without the laws whose names begin with one of `omit`.
 
     It prints each law's name before its calls, so the last name is the law in which a trap ended it.
     """
     called = [name for name in laws_of(laws) if not name.startswith(omit)]
+    structures = sorted(name for name in laws.ffi.list_types()[1] if name.startswith("sl_"))
     includes = "\n".join(f'#include "{path.name}"' for path in laws_cffi.headers())
     parts = [includes, _PRELUDE.replace("@SEED@", str(_SEED))]
-    parts += [_memory(laws, name) for name in _innermost_first(laws)]
+    parts += [f"static struct {name} the_{name} __attribute__((unused));" for name in structures]
     parts += [_turn(laws, name) for name in called]
     calls = "\n".join(f'\tputs("{name}");\n\tfflush(stdout);\n\ttry_{name}();' for name in called)
     parts.append(f"int main(void)\n{{\n{calls}\n\treturn 0;\n}}\n")
     return "\n".join(parts)
 
 
-def _innermost_first(laws: ModuleType) -> list[str]:
-    """Return the structures, each after those that it contains."""
-    known: list[str] = []
-
-    def add(name: str) -> None:
-        for _, member in laws.ffi.typeof(f"struct {name}").fields:
-            held = member.type.item if member.type.kind == "array" else member.type
-            if held.kind == "struct":
-                add(_name(held))
-        if name not in known:
-            known.append(name)
-
-    for name in structures(laws):
-        add(name)
-    return known
-
-
 def _name(ctype: Any) -> str:
     return str(ctype.cname).replace("const ", "").replace("struct ", "").rstrip(" *")
-
-
-def _memory(laws: ModuleType, name: str) -> str:
-    """Return one structure's memory, and a function that fills such a structure with random values."""
-    lines = [
-        _filled(f"p->{field}", member.type) for field, member in laws.ffi.typeof(f"struct {name}").fields
-    ]
-    body = "\n".join(lines)
-    return f"""
-static struct {name} the_{name} __attribute__((unused));
-
-static void __attribute__((unused)) fill_{name}(struct {name} *p)
-{{
-{body}
-}}
-"""
-
-
-def _filled(place: str, ctype: Any) -> str:
-    if ctype.kind == "array":
-        return f"\tfor (unsigned int i = 0; i < {ctype.length}; i++)\n\t{_filled(f'{place}[i]', ctype.item)}"
-    if ctype.kind == "struct":
-        return f"\tfill_{_name(ctype)}(&{place});"
-    return f"\t{place} = ({ctype.cname})any(8 * sizeof({place}));"
 
 
 def _turn(laws: ModuleType, name: str) -> str:
@@ -169,7 +137,7 @@ static void try_{name}(void)
 def _structure_for(law: str, name: str) -> str:
     if name in KEPT_BY_LAWS:
         return f"\t\tif (round % 500 == 0)\n\t\t\tmemset(&the_{name}, 0, sizeof(the_{name}));"
-    lines = f"\t\tif (bits() % 4)\n\t\t\tfill_{name}(&the_{name});"
+    lines = f"\t\tif (bits() % 4)\n\t\t\tfill(&the_{name}, sizeof(the_{name}));"
     field = NON_ZERO.get((law, name))
     return lines + (f"\n\t\tthe_{name}.{field} += !the_{name}.{field};" if field else "")
 

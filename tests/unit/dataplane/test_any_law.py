@@ -4,7 +4,6 @@
 Below: powers, logarithms and rates against double precision and rational numbers.
 """
 
-import math
 import re
 import shutil
 import subprocess
@@ -93,8 +92,6 @@ ONE_Q20 = 2**20
 ONE_Q16 = 2**16
 ERROR_Q20 = 2
 """The header's claim: less than this."""
-LOG_ERROR_Q24 = 1.01
-"""One cut-off bit, and the error of 24 squarings of 31 bits."""
 
 exponents = st.one_of(st.integers(0, 16 * ONE_Q16), st.integers(0, 300), st.integers(0, 4 * ONE_Q16))
 
@@ -115,18 +112,6 @@ def test_missing__entries_are_the_nearest() -> None:
             root = root.sqrt()
             assert got == round(2**32 * (1 - root))
     assert len(missing) == 24
-
-
-@given(st.integers(1, ONE_Q20))
-def test_minus_log2__is_cut_off_after_24_bits(laws: ModuleType, alpha_q20: int) -> None:
-    error = laws.lib.sl_minus_log2_q24(alpha_q20) - 2**24 * -math.log2(alpha_q20 / ONE_Q20)
-    assert -0.01 < error < LOG_ERROR_Q24
-
-
-@given(st.one_of(unsigned(64), st.integers(0, 24 << 24)))
-def test_half_to_the__is_the_nearest(laws: ModuleType, exponent_q24: int) -> None:
-    real = ONE_Q20 * 2.0 ** -(exponent_q24 / 2**24)
-    assert abs(laws.lib.sl_half_to_the_q20(exponent_q24) - real) < 0.5 + 24 * 2**-12
 
 
 @given(st.one_of(alphas, u32), st.one_of(exponents, u32))

@@ -11,7 +11,6 @@ from sluice.policy import controls
 from sluice.policy.controls import CONTROLS
 from sluice.policy.errors import EnvironmentLacking
 from sluice.simulator import _fabric
-from tools import generate
 
 
 @pytest.fixture
@@ -84,7 +83,7 @@ def test_main__names_only_what_it_has_built(
     tree: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tree / "bpf" / "two.bpf.c").write_text("int y;")
-    monkeypatch.setattr(build, "_compile", lambda name: build.object_path(name).write_text(""))
+    monkeypatch.setattr(build, "_clang", lambda source, target: target.write_text(""))
     assert build.main() == 0
     assert capsys.readouterr().out == f"{build.object_path('two')}\n"
     assert build.main() == 0
@@ -94,28 +93,13 @@ def test_main__names_only_what_it_has_built(
 # ── The generated C headers, and what is compiled from them ────────────────────────────────────
 
 
-def test_check__names_a_stale_header_and_changes_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    laws = tmp_path / "dataplane" / "laws"
-    laws.mkdir(parents=True)
-    monkeypatch.setattr(generate, "ROOT", tmp_path)
-    assert generate.main(["--only", "headers"]) == 0
-    (laws / "tags.gen.h").write_text("changed")
-    assert generate.main(["--check", "--only", "headers"]) == 1
-    assert capsys.readouterr().err == "dataplane/laws/tags.gen.h is stale: run `make gen`\n"
-    assert (laws / "tags.gen.h").read_text() == "changed"
-
-
 def test_the_simulator_has_the_controls_of_the_records() -> None:
     assert [control.name for control in _fabric.Control] == [control.name for control in CONTROLS]
 
 
-def test_a_control_for_the_kernel_is_one_short_program() -> None:
-    """A law of the window's record needs ten lines at most, and its name only once."""
+def test_the_program_of_a_control_has_the_name_and_the_echo_of_its_record() -> None:
     for control in controls.ours():
         program = (build.SOURCES / f"cc_{control.name}.bpf.c").read_text()
         macro = "SL_CONTROL" if control.of_window else "CC"
         assert f"#define {macro} {control.name}\n" in program
-        assert not control.of_window or len(program.splitlines()) <= 10
         assert ("#define CC_EXACT_ECHO 0" in program) == (control.echo is controls.Echo.STANDARD)

@@ -79,24 +79,6 @@ def test_penalty__is_the_share_to_the_urgency(laws: ModuleType, alpha_q20: int, 
     assert abs(laws.lib.sl_ucp_penalty_q20(alpha_q20, urgency_q16) - real) < 2
 
 
-@given(alphas, urgencies, urgencies)
-def test_penalty__a_more_urgent_flow_is_never_cut_harder(
-    laws: ModuleType, alpha_q20: int, one: int, other: int
-) -> None:
-    penalty = laws.lib.sl_ucp_penalty_q20
-    assert penalty(alpha_q20, max(one, other)) <= penalty(alpha_q20, min(one, other))
-
-
-@given(alphas, u32, times)
-def test_penalty__without_a_deadline_the_cut_is_dctcps_own(
-    laws: ModuleType, alpha_q20: int, cwnd: int, when: tuple[int, int, int]
-) -> None:
-    s = laws.lib.sl_ucp_urgency_q16(when[0], 0, when[2])
-    penalty = laws.lib.sl_ucp_penalty_q20(alpha_q20, s)
-    assert penalty == alpha_q20
-    assert laws.lib.sl_dctcp_cwnd(cwnd, penalty) == laws.lib.sl_dctcp_cwnd(cwnd, alpha_q20)
-
-
 # laws/d2tcp.h against D2TCP (Vamanan, Hasan, Vijaykumar, SIGCOMM 2012, section 3) in rational numbers.
 
 
@@ -152,33 +134,10 @@ def test_imminence__by_hand(laws: ModuleType) -> None:
     assert d(0, 1, 4000, 1000) == ONE_Q16 // 2
 
 
-@given(flows, u64)
-def test_imminence__grows_with_the_bytes_left_and_with_time(laws: ModuleType, flow: Flow, less: int) -> None:
-    remaining_bytes, left_us, window_bytes, rtt_us = flow
-    d = laws.lib.sl_d2tcp_imminence_q16
-    assert d(max(0, remaining_bytes - less), left_us, window_bytes, rtt_us) <= d(*flow)
-    assert d(remaining_bytes, max(0, left_us - less), window_bytes, rtt_us) >= d(*flow)
-
-
 @given(alphas, imminences)
 def test_penalty__is_the_share_to_the_imminence(laws: ModuleType, alpha_q20: int, imminence_q16: int) -> None:
     real = ONE_Q20 * (alpha_q20 / ONE_Q20) ** (imminence_q16 / ONE_Q16)
     assert abs(laws.lib.sl_d2tcp_penalty_q20(alpha_q20, imminence_q16) - real) < 2
-
-
-@given(alphas, imminences, imminences)
-def test_penalty__a_nearer_deadline_is_never_cut_harder(
-    laws: ModuleType, alpha_q20: int, one: int, other: int
-) -> None:
-    penalty = laws.lib.sl_d2tcp_penalty_q20
-    assert penalty(alpha_q20, max(one, other)) <= penalty(alpha_q20, min(one, other))
-
-
-@given(alphas, u32)
-def test_penalty__at_one_the_cut_is_dctcps_own(laws: ModuleType, alpha_q20: int, cwnd: int) -> None:
-    penalty = laws.lib.sl_d2tcp_penalty_q20(alpha_q20, laws.lib.SL_D2TCP_ONE_Q16)
-    assert penalty == alpha_q20
-    assert laws.lib.sl_dctcp_cwnd(cwnd, penalty) == laws.lib.sl_dctcp_cwnd(cwnd, alpha_q20)
 
 
 # laws/mcp.h: the rate that completes a flow in time (Karuna, SIGCOMM 2016, section 4), in rational numbers.
@@ -219,14 +178,3 @@ def test_bound__by_hand(laws: ModuleType) -> None:
     ]
     assert bound_of(2**31 - 2, 1, 1, 1) == 2**31 - 2
     assert bound_of(2**64 - 1, 1, 2**32 - 1, 1) == NO_BOUND
-
-
-@given(
-    st.integers(1, 10**9), st.integers(1, 10**6), st.integers(50, 10**5), st.sampled_from([536, 1448, 8948])
-)
-def test_bound__a_flow_that_sends_it_each_round_trip_is_done_in_time(
-    laws: ModuleType, remaining_bytes: int, left_ms: int, rtt_us: int, mss_bytes: int
-) -> None:
-    left_us = 1000 * left_ms
-    packets = laws.lib.sl_mcp_bound(remaining_bytes, left_us, rtt_us, mss_bytes)
-    assert Fraction(packets * mss_bytes, rtt_us) * left_us >= remaining_bytes

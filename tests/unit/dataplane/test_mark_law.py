@@ -81,20 +81,14 @@ def same_as_the_real_queue(laws: ModuleType, settings: tuple[int, ...], packets:
         assert state.phantom == real.phantom * UNITS
 
 
-@given(rate_bps=rates_bps, mark_bytes=sizes_bytes, buffer_bytes=sizes_bytes, packets=arrivals)
-def test_arrive__is_the_real_queue_exactly(
-    laws: ModuleType, rate_bps: int, mark_bytes: int, buffer_bytes: int, packets: Packets
-) -> None:
-    same_as_the_real_queue(laws, (rate_bps, mark_bytes, buffer_bytes), packets)
-
-
 @given(
     settings=st.tuples(rates_bps, sizes_bytes, sizes_bytes, sizes_bytes, st.just(0) | rates_bps, sizes_bytes),
     packets=arrivals,
 )
-def test_arrive__with_ramp_and_phantom_queue_is_the_real_one_exactly(
+def test_arrive__is_the_real_queue_exactly(
     laws: ModuleType, settings: tuple[int, ...], packets: Packets
 ) -> None:
+    """Also without a ramp or a phantom queue, whose sizes are 0."""
     same_as_the_real_queue(laws, settings, packets)
 
 

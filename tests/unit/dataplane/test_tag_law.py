@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """laws/tag.h against the definition of a flow with unbounded integers."""
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
 from types import ModuleType
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -59,12 +61,6 @@ def test_deadline_tag__the_bytes_first_then_the_urgency(
     got = laws.lib.sl_deadline_tag(attained_bytes, urgent_after_bytes, urgency_q16)
     by_bytes = attained_bytes < urgent_after_bytes
     assert got == (tags.attained_tag(attained_bytes) if by_bytes else tags.urgency_tag(urgency_q16))
-
-
-def test_attained_tag__around_every_edge(laws: ModuleType) -> None:
-    for edge in (0, *tags.EDGES_BYTES, 2**32, U64 - 1):
-        for attained_bytes in (max(0, edge - 1), edge, edge + 1):
-            assert laws.lib.sl_attained_tag(attained_bytes) == tags.attained_tag(attained_bytes)
 
 
 @given(st.integers(1, 10**6), st.integers(0, 10**6), st.lists(st.integers(1, 10**6), min_size=1, max_size=30))
@@ -159,25 +155,17 @@ def test_datagram__attained_is_the_sum_since_the_last_gap(
         total, last_ns = total + data_bytes, now_ns
 
 
-@given(st.one_of(u32, st.integers(0, 20 * tags.URGENCY_ONE)))
-def test_urgency_tag__is_the_policys(laws: ModuleType, urgency_q16: int) -> None:
-    got = laws.lib.sl_urgency_tag(urgency_q16)
-    assert got == tags.urgency_tag(urgency_q16)
-    assert tags.URGENCY_FIRST <= got <= tags.URGENCY_LAST
-
-
-def test_urgency_tag__around_every_edge(laws: ModuleType) -> None:
-    for step, edge in enumerate(tags.URGENCY_EDGES_Q16):
-        assert laws.lib.sl_urgency_tag(edge - 1) == laws.lib.sl_urgency_tag(edge) == tags.URGENCY_FIRST + step
-        assert laws.lib.sl_urgency_tag(edge + 1) == tags.URGENCY_FIRST + step + 1
-    assert laws.lib.sl_urgency_tag(0) == tags.URGENCY_FIRST
-    assert laws.lib.sl_urgency_tag(2**32 - 1) == tags.URGENCY_LAST
-
-
-def test_known_size_tag__around_every_edge(laws: ModuleType) -> None:
-    for size_class, edge in enumerate(tags.KNOWN_SIZE_EDGES_BYTES):
-        below, above = tags.KNOWN_SIZE_FIRST + size_class, tags.KNOWN_SIZE_FIRST + size_class + 1
-        assert laws.lib.sl_known_size_tag(edge - 1) == laws.lib.sl_known_size_tag(edge) == below
-        assert laws.lib.sl_known_size_tag(edge + 1) == above
-    assert laws.lib.sl_known_size_tag(0) == tags.KNOWN_SIZE_FIRST
-    assert laws.lib.sl_known_size_tag(U64) == tags.KNOWN_SIZE_LAST
+@pytest.mark.parametrize(
+    ("law", "of_policy", "edges"),
+    [
+        ("sl_attained_tag", tags.attained_tag, (*tags.EDGES_BYTES, 2**32, U64 - 1)),
+        ("sl_urgency_tag", tags.urgency_tag, (*tags.URGENCY_EDGES_Q16, 2**32 - 2)),
+        ("sl_known_size_tag", tags.known_size_tag, (*tags.KNOWN_SIZE_EDGES_BYTES, U64 - 1)),
+    ],
+)
+def test_tags__are_the_policys_around_every_edge(
+    laws: ModuleType, law: str, of_policy: Callable[[int], int], edges: Iterable[int]
+) -> None:
+    for edge in (1, *edges):
+        for value in (edge - 1, edge, edge + 1):
+            assert getattr(laws.lib, law)(value) == of_policy(value)

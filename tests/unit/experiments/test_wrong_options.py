@@ -11,6 +11,7 @@ import pytest
 from experiments.__main__ import load_all, main
 from experiments.kit.experiment import Experiment, read_verdict
 from experiments.kit.main import parser, read_command
+from sluice.commands.arguments import folder
 from sluice.policy.errors import SluiceError
 
 VALUES = ("", " ", "x", "-1", "nan", "1e400", "TEXT", "TEXT/x")
@@ -35,7 +36,7 @@ def test_a_wrong_value_ends_with_a_line_that_names_the_option(capsys: pytest.Cap
             if action.nargs == 0 or option in ("", *OF_A_SCENARIO) or kind in judged:
                 continue
             judged.add(kind)
-            is_folder = getattr(action.type, "__name__", "") == "folder"
+            is_folder = action.type is folder
             for value in VALUES if not is_folder else set(VALUES) - NEW_FOLDERS:
                 said = refusal([f"{option}={value}"], experiment, capsys)
                 assert option in said, f"{experiment.name} {option}={value!r}"

@@ -12,7 +12,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Self
 
-from sluice.hostagent.traffic import write_start
+from sluice.hostagent.port.settings import write_json
 from sluice.policy.schema.entries import write
 from sluice.policy.tags import DEFAULT_IDLE_GAP_NS
 from sluice.policy.wire.agents import AgentSettings, HostSettings
@@ -118,7 +118,7 @@ class Agents:
             timeout_s=REPORT_TIMEOUT_S,
         )
         self.start_at = time.time() + START_LEAD_S
-        write_start(start_file, self.start_at)
+        write_json(start_file, self.start_at)
 
     def start_agent(self, host: str) -> None:
         argv = [*self.prefix.get(host, []), sys.executable, "-m", "sluice", "agent", "--name", host]

@@ -196,7 +196,7 @@ def test_read__returns_the_started_flows(tmp_path: Path) -> None:
     assert earlier == JournalContents(100.0, 4, {"run/2": record(2), "run/3": record(3)})
 
 
-def test_read__torn_at_every_byte(tmp_path: Path) -> None:
+def test_read__torn_anywhere(tmp_path: Path) -> None:
     journal = Journal(tmp_path)
     journal.replace(100.0, 0)
     journal.append_start(0, record(0))
@@ -205,7 +205,7 @@ def test_read__torn_at_every_byte(tmp_path: Path) -> None:
     data = path.read_bytes()
     ends = [i + 1 for i, byte in enumerate(data) if byte == ord("\n")]
     # The first line is always complete, because the agent replaces the file atomically.
-    for length in range(ends[0], len(data) + 1):
+    for length in sorted({*range(ends[0], len(data), 17), *ends, *(end - 1 for end in ends[1:])}):
         path.write_bytes(data[:length])
         started = sum(end <= length for end in ends[1:])
         assert Journal(tmp_path).read().next_sequence == started
@@ -229,7 +229,6 @@ def test_a_full_disk__flows_start_without_a_line_and_the_earlier_lines_stay(
         full.setattr("os.write", lambda file, data: write(file, data[:7]))
         journal.append_start(1, record(1))
     journal.append_start(2, record(2))
-    assert journal.missing == 1
     assert list(Journal(tmp_path).read().started) == ["run/0", "run/2"]
 
 
@@ -246,7 +245,6 @@ def test_a_full_disk__the_journal_is_replaced_later(tmp_path: Path, monkeypatch:
         assert not journal.is_long
         journal.append_start(number, record(number))
     assert journal.is_long
-    assert journal.missing == 100
     assert journal.replace(100.0, 100)
     assert Journal(tmp_path).read().next_sequence == 100
 
@@ -275,7 +273,7 @@ def test_resume__flows_due_while_no_agent_ran_get_a_record_and_later_ones_run() 
     assert first == 6
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(4))
 def test_exactly_one_record_through_any_number_of_kills(tmp_path: Path, seed: int) -> None:
     """Models the agent's order of writes, with a kill between any two of them."""
     rng = random.Random(seed)
@@ -312,22 +310,14 @@ def test_exactly_one_record_through_any_number_of_kills(tmp_path: Path, seed: in
 U64 = st.integers(0, 2**64 - 1)
 
 
-@given(U64, st.integers(HEADER_BYTES, 2**64 - 1), U64, U64, st.booleans())
-def test_header_comes_back(
-    sequence: int, size_bytes: int, started_ns: int, deadline_us: int, ends_with_fin: bool
-) -> None:
-    header = Header(sequence, size_bytes, started_ns, deadline_us, ends_with_fin)
-    assert len(header.pack()) == HEADER_BYTES
-    assert Header.unpack(header.pack()) == header
+HEADERS = st.builds(Header, U64, st.integers(HEADER_BYTES, 2**64 - 1), U64, st.booleans())
+NOTICES = st.builds(Notice, U64, U64, U64, U64)
 
 
-@given(U64, U64, U64, U64, st.booleans())
-def test_notice_comes_back(
-    sequence: int, arrived_ns: int, answered_ns: int, machine: int, kernel_stamp: bool
-) -> None:
-    notice = Notice(sequence, arrived_ns, answered_ns, machine, kernel_stamp)
-    assert len(notice.pack()) == NOTICE_BYTES
-    assert Notice.unpack(notice.pack()) == notice
+@given(HEADERS | NOTICES)
+def test_a_message_comes_back(message: Header | Notice) -> None:
+    assert len(message.pack()) == (HEADER_BYTES if isinstance(message, Header) else NOTICE_BYTES)
+    assert type(message).unpack(message.pack()) == message
 
 
 @given(st.binary(min_size=HEADER_BYTES, max_size=HEADER_BYTES))
@@ -337,6 +327,6 @@ def test_unpack__garbage_is_rejected(data: bytes) -> None:
 
 
 def test_endless__comes_back_and_needs_a_fin() -> None:
-    assert Header.unpack(Header(1, 64, 0, 0, True, True).pack()).endless
+    assert Header.unpack(Header(1, 64, 0, True, True).pack()).endless
     with pytest.raises(BadMessage, match="never ends"):
-        Header.unpack(Header(1, 64, 0, 0, False, True).pack())
+        Header.unpack(Header(1, 64, 0, False, True).pack())

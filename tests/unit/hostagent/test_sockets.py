@@ -17,10 +17,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluice.hostagent import sockets
-from sluice.hostagent.sockets import NoAgent, WrongField, declare, http, options, pack_flow, state
-from sluice.hostagent.sockets.flow import unpack_flow
+from sluice.hostagent.sockets import NoAgent, WrongField, declare, http, options, state
+from sluice.hostagent.sockets.flow import FLOW, pack_flow, unpack_flow
 from sluice.policy.errors import FieldError
-from tests.fakes.certificates import Authority
+from sluice.runtime.command import run
 
 
 class FakeSocket:
@@ -55,7 +55,7 @@ def test_pack_flow__every_field_in_its_unit() -> None:
         quench="suspend",
         congestion_control="sluice_datcp",
     )
-    assert sockets.FLOW.unpack(value) == (31, 2, 7, 25_000_000, 1_000_000, 2500, 250, b"sluice_datcp\0\0\0\0")
+    assert FLOW.unpack(value) == (31, 2, 7, 25_000_000, 1_000_000, 2500, 250, b"sluice_datcp\0\0\0\0")
 
 
 WRONG: list[tuple[dict[str, Any], str]] = [
@@ -138,12 +138,12 @@ def test_state__no_agent_on_a_tcp_socket() -> None:
 
 def test_state__fixed_point_becomes_numbers() -> None:
     values = (1, 3, 4000, 5000, 6000, 1 << 19, 3 << 15, 1 << 17, 1 << 14, 10, 2, 1, 4)
-    now = state(FakeSocket(sockets.STATE.pack(*values)))
+    now = state(FakeSocket(options.STATE.pack(*values)))
     assert (now.phase, now.windows, now.acked_bytes) == (sockets.Phase.SUSPENDED, 3, 4000)
     assert (now.rate_bytes_per_s, now.wanted_bytes_per_s) == (5000, 6000)
     assert (now.alpha, now.urgency, now.precedence, now.decrease) == (0.5, 1.5, 2.0, 0.25)
     assert (now.cwnd_packets, now.cuts, now.quenches, now.resumes) == (10, 2, 1, 4)
-    endless = sockets.STATE.pack(2, 0, 0, 0, 2**64 - 1, *[0] * 8)
+    endless = options.STATE.pack(2, 0, 0, 0, 2**64 - 1, *[0] * 8)
     assert state(FakeSocket(endless)).wanted_bytes_per_s == math.inf
     assert state(FakeSocket(endless)).phase == sockets.Phase.KILLED
 
@@ -249,12 +249,13 @@ def test_start_server__declares_before_it_writes(monkeypatch: pytest.MonkeyPatch
 @pytest.fixture(scope="module")
 def contexts(tmp_path_factory: pytest.TempPathFactory) -> tuple[ssl.SSLContext, ssl.SSLContext]:
     """Of a server and a client."""
-    folder: Path = tmp_path_factory.mktemp("tls")
-    authority = Authority(folder, "ca")
-    pair = authority.issue("server")
+    pair: Path = tmp_path_factory.mktemp("tls") / "pair.pem"
+    elliptic = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]
+    made = ["-nodes", "-subj", "/CN=server", "-keyout", str(pair), "-out", f"{pair}.crt"]
+    run(["openssl", "req", "-x509", *elliptic, *made])
     server, client = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    server.load_cert_chain(pair.certificate, pair.key)
-    client.load_verify_locations(authority.certificate)
+    server.load_cert_chain(f"{pair}.crt", pair)
+    client.load_verify_locations(f"{pair}.crt")
     client.check_hostname = False
     return server, client
 

@@ -139,7 +139,7 @@ def test_two_machines__the_fct_is_true_within_the_error_that_the_record_names(tm
         arrived_ns = time.time_ns()
         true_us[header.sequence] = (arrived_ns - header.started_ns) / 1000
         ahead_ns = ahead_s * 10**9
-        notice = Notice(header.sequence, arrived_ns + ahead_ns, time.time_ns() + ahead_ns, 7, False)
+        notice = Notice(header.sequence, arrived_ns + ahead_ns, time.time_ns() + ahead_ns, 7)
         connection.sendall(notice.pack())
 
     with peer(answer) as port:
@@ -339,7 +339,7 @@ def test_samples__every_active_flow_until_the_flows_have_enough(
 @pytest.mark.slow
 def test_max_window__the_sender_has_no_more_in_flight(tmp_path: Path) -> None:
     """The kernel forgets the bound at the first packets, and the receiver sets it again."""
-    max_window = 2
+    max_window = 10
     bench = Bench(tmp_path, schedule(endless(1, until_s=0.2)), max_window=max_window)
     windows: list[int] = []
 

@@ -5,24 +5,15 @@ import time
 from dataclasses import replace
 from functools import partial
 from ipaddress import ip_address
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from sluice.dataplane.watch import Connection, Losses
+from sluice.dataplane.watch import Connection
+from sluice.hostagent import watch as flow_watch
 from sluice.hostagent.spool import Spool
-from sluice.hostagent.watch import (
-    ABORTED,
-    ADDRESS_NS,
-    CUT,
-    MOST_SHOWN,
-    RESET_AFTER_ALL,
-    FlowWatch,
-    Host,
-    is_complete,
-    is_sender,
-    to_record,
-)
+from sluice.hostagent.watch import Containers, FlowWatch, Host, is_complete, is_sender, to_record
 from sluice.policy.errors import EnvironmentLacking
 from sluice.policy.wire.agents import MAX_ADDRESSES, WatchStatus
 from sluice.policy.wire.records import FINISHED, UNFINISHED, WATCHED, FlowRecord
@@ -125,7 +116,7 @@ def test_to_record__a_connection_without_data_is_no_flow() -> None:
         ({"error": errno.ECONNRESET}, "reset by the other end"),
         ({"error": errno.ETIMEDOUT}, "timed out"),
         ({"error": errno.EHOSTUNREACH}, "no route to host"),
-        ({}, ABORTED),
+        ({}, flow_watch.ABORTED),
     ],
 )
 def test_to_record__not_all_was_acknowledged(changes: dict[str, Any], reason: str) -> None:
@@ -142,7 +133,7 @@ def test_to_record__a_reset_after_the_last_byte_does_no_harm() -> None:
     ("changes", "status", "reason"),
     [
         ({"received_at_ns": None}, FINISHED, ""),  # this end closed first, and in order
-        ({"received_at_ns": None, "closed": False}, UNFINISHED, CUT),
+        ({"received_at_ns": None, "closed": False}, UNFINISHED, flow_watch.CUT),
         ({"error": errno.ECONNRESET}, UNFINISHED, "reset by the other end"),
     ],
 )
@@ -163,7 +154,7 @@ def test_to_record__a_client_that_resets_after_its_answer_may_have_had_it_in_tim
     declared = {"declared_start_ns": 2 * 10**9, "declared_deadline_ns": 4 * 10**9}
     reset = {**declared, "sent_at_ns": None, "pending_bytes": 1, "error": errno.ECONNRESET}
     made = record(upload(**reset, all_sent=True))
-    assert (made.status, made.reason) == (UNFINISHED, RESET_AFTER_ALL)
+    assert (made.status, made.reason) == (UNFINISHED, flow_watch.RESET_AFTER_ALL)
     assert (made.deadline_us, made.met) == (None, None)
     assert record(upload(**reset)).met is False, "not all was sent"
     assert record(upload(**reset, all_sent=True, last_sent_ns=4 * 10**9 + 1)).met is False, "sent too late"
@@ -184,8 +175,8 @@ class FakeWatch:
     def live(self) -> list[Connection]:
         return self.lives
 
-    def losses(self) -> Losses:
-        return Losses(2, 1)
+    def lost(self) -> int:
+        return 3
 
     def close(self) -> None:
         self.open = False
@@ -248,7 +239,7 @@ def test_status__shows_the_fastest_and_counts_all(watched: Watched) -> None:
     kernel.lives = [upload(cookie=i, sent_bytes=1000 * (i + 1)) for i in range(100)] + [DOWNLOAD]
     status = watch.status()
     assert (status.living, status.lost) == (100, 3)
-    assert len(status.connections) == MOST_SHOWN
+    assert len(status.connections) == flow_watch.MOST_SHOWN
     assert status.connections[0].bytes == 100_000
     watch.end()
     assert not kernel.open
@@ -261,7 +252,7 @@ def test_status__has_the_addresses_of_containers_for_some_minutes(watched: Watch
     old, *new = (ip_address(f"10.4.0.{i}") for i in range(1, MAX_ADDRESSES + 3))
     pod = partial(upload, elsewhere=True, remote=ELSEWHERE, read_ns=now_ns)
     kernel.ends = [
-        pod(local=old, read_ns=now_ns - ADDRESS_NS),
+        pod(local=old, read_ns=now_ns - flow_watch.ADDRESS_NS),
         *(pod(local=address) for address in (*new, new[1])),
         pod(local=ip_address("127.0.0.1")),
         pod(local=ip_address("fe80::1")),
@@ -269,7 +260,7 @@ def test_status__has_the_addresses_of_containers_for_some_minutes(watched: Watch
     ]
     assert watch.status().addresses == tuple(map(str, [new[1], *reversed(new[2:])]))
     assert (spool.records[0].src, spool.records[0].dst) == ("h1", str(ELSEWHERE))
-    kernel.ends = [pod(local=old, read_ns=now_ns - ADDRESS_NS)]
+    kernel.ends = [pod(local=old, read_ns=now_ns - flow_watch.ADDRESS_NS)]
     assert str(old) not in watch.status().addresses
 
 
@@ -366,3 +357,50 @@ def test_status__an_answer_on_an_open_connection_is_recorded_once(watched: Watch
     kernel.ends = [replace(ANSWER, start_ns=7 * 10**9, first_sent_ns=8 * 10**9, sent_at_ns=9 * 10**9)]
     watch.collect()
     assert watch.recorded == 2
+
+
+# ── The names of containers ────────────────────────────────────────────────────────────────────
+
+
+ID = "0f" * 32
+POD = "kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod6e2.slice"
+
+
+@pytest.mark.parametrize(
+    ("folder", "name"),
+    [
+        (f"system.slice/docker-{ID}.scope", ID[:12]),
+        (f"docker/{ID}/init.scope", ID[:12]),
+        (f"{POD}/cri-containerd-{ID}.scope", ID[:12]),
+        (f"{POD}/crio-{ID}.scope/container", ID[:12]),
+        (f"machine.slice/libpod-{ID}.scope", ID[:12]),
+        (f"system.slice/docker-{ID}.scope/docker/{'ab' * 32}", ID[:12]),
+        ("lxc.payload.web/system.slice/nginx.service", "web"),
+        (r"machine.slice/machine-qemu\x2d1\x2dmail.scope", "qemu-1-mail"),
+        ("machine.slice/systemd-nspawn@db.service/payload", "db"),
+        (r"machine.slice/machine-\x0a.scope", None),
+        ("machine.slice/machine-" + "a" * 90 + ".scope", "a" * 64),
+        ("user.slice/user-0.slice/session-1.scope", None),
+        ("system.slice/docker.service", None),
+        (f"system.slice/docker-{ID[:-1]}.scope", None),
+    ],
+)
+def test_name__what_runtimes_call_it(tmp_path: Path, folder: str, name: str | None) -> None:
+    (tmp_path / folder).mkdir(parents=True)
+    assert Containers(tmp_path).name((tmp_path / folder).stat().st_ino) == name
+
+
+def test_name__a_later_container_is_found_and_the_folders_are_read_once_a_second(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_s = 100.0
+    monkeypatch.setattr("sluice.hostagent.watch.time.monotonic", lambda: now_s)
+    (tmp_path / "system.slice").mkdir()
+    found = Containers(tmp_path)
+    assert found.name(0) is None
+    assert found.name((tmp_path / "system.slice").stat().st_ino) is None
+    later = tmp_path / "lxc.payload.later"
+    later.mkdir()
+    assert found.name(later.stat().st_ino) is None
+    now_s += 1
+    assert found.name(later.stat().st_ino) == "later"

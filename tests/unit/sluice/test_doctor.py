@@ -12,7 +12,6 @@ import pytest
 
 from sluice import doctor
 from sluice.commands.doctor import print_checks
-from sluice.dataplane.link_queues import QdiscKind
 from sluice.doctor import Check, Kernel, guarded, missing_capabilities, running, tiers_of, tried
 from sluice.policy.controls import ours
 from sluice.policy.errors import EnvironmentLacking
@@ -80,7 +79,7 @@ def tiers(
     *,
     netem: bool = True,
     datapaths: str = "",
-    link: QdiscKind | None = None,
+    link: str | None = None,
 ) -> dict[str, str]:
     found = [Check(name, name in ok, "", "") for name in ALL] + [Check(doctor.DATAPATHS, True, datapaths, "")]
     return dict(tiers_of(found, kernel, netem, ["reno", "cubic"], link))

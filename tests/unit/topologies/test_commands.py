@@ -134,7 +134,6 @@ def test_settings_and_graph_survive_their_file(tmp_path: Path) -> None:
         ("rto_min_ms", {"rto_min_ms": 0}),
         ("initial_window", {"initial_window": 0}),
         ("mark_bytes", {"behaviour": PortBehaviour(mark_bytes=0)}),
-        ("mark_max_bytes", {"behaviour": PortBehaviour(mark_max_bytes=10)}),
         ("release_ns", {"behaviour": PortBehaviour(release_ns=-1)}),
     ],
 )
@@ -149,7 +148,9 @@ def test_port_settings__the_policy_at_the_edge_and_in_the_core() -> None:
     ports = topologies.build("dumbbell").ports
     settings = {port_settings(port, behaviour) for port in ports}
     assert settings == {
-        PortSettings(port.rate_bps, 8_000 if port.edge else 9_000, 20_000, 12_000, None, 95, 8, 7)
+        PortSettings(
+            8_000 if port.edge else 9_000, 20_000, 12_000, rate_bps=port.rate_bps, sub_queues=8, release_ns=7
+        )
         for port in ports
     }
 
