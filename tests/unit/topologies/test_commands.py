@@ -17,7 +17,6 @@ from sluice.hostagent.port.settings import port_settings, read_json, write_json
 from sluice.policy.errors import FieldError
 from sluice.policy.network.graph import host
 from sluice.policy.schema.desired import PortBehaviour
-from sluice.runtime.wait import wait_until
 from sluice.topologies import commands, processes
 from sluice.topologies.settings import Settings, load_start
 
@@ -75,23 +74,6 @@ def test_children__of_this_process() -> None:
     assert child.pid not in processes.children(os.getpid())
 
 
-def test_a_process_that_is_gone_has_no_namespace_and_no_status() -> None:
-    child = subprocess.Popen(["true"])
-    child.wait()
-    assert processes.namespace(child.pid, "net") is None
-    assert processes.status_field(child.pid, "PPid") == []
-
-
-def test_a_process_has_ended_even_if_its_parent_has_not_collected_it() -> None:
-    child = subprocess.Popen(["cat"], stdin=subprocess.PIPE)
-    assert not processes.has_ended(child.pid)
-    child.kill()
-    wait_until(lambda: processes.has_ended(child.pid), "the child has ended")
-    assert processes.status_field(child.pid, "State")[0] == "Z"
-    child.communicate()
-    assert processes.has_ended(child.pid)
-
-
 def test_the_processes_of_a_testbed_start_without_numpy() -> None:
     """It takes a quarter of a second of each start, and no process of a testbed uses it."""
     loaded = (
@@ -129,10 +111,7 @@ def test_settings_and_graph_survive_their_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("field", "changes"),
     [
-        ("datapath", {"datapath": "dpdk"}),
         ("web", {"web": "ftp://x"}),
-        ("rto_min_ms", {"rto_min_ms": 0}),
-        ("initial_window", {"initial_window": 0}),
         ("mark_bytes", {"behaviour": PortBehaviour(mark_bytes=0)}),
         ("mark_max_bytes", {"behaviour": PortBehaviour(mark_max_bytes=10)}),
         ("release_ns", {"behaviour": PortBehaviour(release_ns=-1)}),

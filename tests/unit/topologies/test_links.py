@@ -10,23 +10,17 @@ from sluice.hostagent.port import machine_watch
 from sluice.policy.network.graph import Port
 from sluice.policy.tags import TAG_COUNT
 from sluice.topologies import commands, testbed
-from sluice.topologies.qdiscs import HOP_NS, delay_warnings, needs_delays
+from sluice.topologies.qdiscs import HOP_NS, needs_delays, without_delays
 
 LONG = topologies.build("single", link_delay_ns=5_000_000, host_delay_ns=HOP_NS)
 SHORT = topologies.build("leaf-spine", link_delay_ns=200, host_delay_ns=20_000)
 PORT = Port("s1", 2, "h2", 0, rate_bps=100_000_000, delay_ns=2_000_000, edge=True)
 
 
-def test_delays_within_a_hops_own_need_nothing() -> None:
+def test_a_delay_longer_than_a_hops_own_needs_netem_and_the_warning_names_the_longest() -> None:
     assert not needs_delays(SHORT)
-    assert delay_warnings(SHORT, has_netem=False) == []
-
-
-def test_without_netem_a_longer_delay_gives_a_warning_with_the_longest() -> None:
     assert needs_delays(LONG)
-    (warning,) = delay_warnings(LONG, has_netem=False)
-    assert "5050 us" in warning
-    assert "no netem" in warning
+    assert "5050 us: this kernel has no netem" in without_delays(LONG)
 
 
 def test_both_directions_of_a_link_are_delayed_behind_the_port() -> None:
