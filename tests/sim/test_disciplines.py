@@ -19,7 +19,7 @@ from tests.sim.crossing import Choose, Definition, Packet, cross, random_packets
 from tests.sim.kit import FRAME, GBIT, NS, PAYLOAD, US, Link, S, serialisation
 from tests.sim.runs import run
 
-seeds = pytest.mark.parametrize("seed", range(3))
+seeds = pytest.mark.parametrize("seed", range(2))
 
 
 def highest(packets: Sequence[Packet]) -> Choose:
@@ -167,27 +167,6 @@ def assert_alternate(sequence: list[int]) -> None:
     both = sequence[first : last + 1]
     assert len(both) > 4
     assert all(a != b for a, b in pairwise(both))
-
-
-def served_share(left: list[int], packets: int, flows: int) -> list[float]:
-    """Return each flow's share of the first packets that leave."""
-    return [left[:packets].count(flow) / packets for flow in range(flows)]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("of_each", "packets", "served"),
-    [
-        ([0.4, 0.3, 0.2, 0.1], [900] * 4, [0.4, 0.3, 0.2, 0.1]),
-        ([0.1, 0.2, 0.3], [900] * 3, [0.5, 0.2, 0.3]),
-        ([0.5, 0.3, 0.2], [900, 1, 900], [0.8, 0.001, 0.2]),
-    ],
-    ids=["the shares fill the link", "some of the link is left", "a class is silent"],
-)
-def test_shares_in_the_long_run(of_each: list[float], packets: list[int], served: list[float]) -> None:
-    """Each class that has enough to send gets its share, and the highest one also what others leave."""
-    left = burst(kit.shares(of_each), [(count, priority, 0) for priority, count in enumerate(packets)])
-    assert served_share(left, 1000, len(of_each)) == pytest.approx(served, abs=0.005)
 
 
 def test_a_queue_map_acts_on_what_arrives_from_then_on() -> None:

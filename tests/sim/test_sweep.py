@@ -37,21 +37,6 @@ def sweep(scenario: Path, out: Path, *options: object) -> subprocess.CompletedPr
 
 
 @pytest.fixture(scope="module")
-def one_point(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a finished sweep with one point."""
-    folder = tmp_path_factory.mktemp("one-point")
-    done = sweep(write_scenario(folder), folder / "out")
-    assert done.returncode == 0, done.stderr
-    return folder / "out"
-
-
-@pytest.fixture
-def out(one_point: Path, tmp_path: Path) -> Path:
-    """A copy of that folder."""
-    return shutil.copytree(one_point, tmp_path / "out")
-
-
-@pytest.fixture(scope="module")
 def grid(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a sweep over two schemes and loads."""
     folder = tmp_path_factory.mktemp("grid")
@@ -81,30 +66,24 @@ def test_sweep__every_point_is_a_bundle_and_a_row(grid: Path) -> None:
     assert traffic[0] == traffic[1], "the same seed is the same traffic under every scheme"
 
 
-def test_sweep__what_is_finished_is_not_run_again(scenario: Path, out: Path) -> None:
-    before = written_at(out)
-    done = sweep(scenario, out, "--seeds", 1, 2)
-    assert done.returncode == 0, done.stderr
-    assert "±" in done.stdout, "the spread over the seeds"
-    assert [row["seed"] for row in pq.read_table(out / "sweep.parquet").to_pylist()] == [1, 2]
-    after = written_at(out)
-    assert (len(before), len(after)) == (1, 2)
-    assert {name: after[name] for name in before} == before
-
-
-def test_sweep__a_failed_point_is_named_and_the_others_run(scenario: Path, tmp_path: Path) -> None:
+def test_sweep__a_failed_point_is_named_and_what_is_finished_is_not_run_again(
+    scenario: Path, tmp_path: Path
+) -> None:
     out = tmp_path / "out"
     (out / "dctcp/load-0.5/seed-01/flows.parquet").mkdir(parents=True)
     done = sweep(scenario, out, "--schemes", "dctcp", "tcp")
     assert done.returncode == 1
     assert "failed: dctcp/load-0.5/seed-01:" in done.stdout
-    assert (out / "tcp/load-0.5/seed-01/summary.json").exists()
+    (finished,) = written_at(out).items()
+    assert finished[0] == "tcp/load-0.5/seed-01"
     assert "failed: tcp" not in done.stdout
     known = describe(entry_of(tmp_path, "out"))
     assert (known["state"], known["finished"], known["points"]) == ("partial", 1, 2)
     assert known["reason"].startswith("1 of 2 points failed; dctcp/load-0.5/seed-01: ")
     shutil.rmtree(out / "dctcp")
     assert sweep(scenario, out, "--schemes", "dctcp", "tcp").returncode == 0
+    assert len(written_at(out)) == 2
+    assert finished in written_at(out).items()
     known = describe(entry_of(tmp_path, "out"))
     assert (known["state"], known["reason"]) == ("done", "")
 
