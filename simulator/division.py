@@ -50,20 +50,13 @@ class Layout:
     @cached_property
     def next_hops(self) -> dict[str, dict[str, tuple[int, ...]]]:
         """Edge switch → switch → the equal-cost links towards the hosts of the edge switch."""
-        edges = dict.fromkeys(port.switch for port in self.topology.ports if port.edge)
-        return {edge: self._next_hops(edge) for edge in edges}
-
-    def _next_hops(self, edge: str) -> dict[str, tuple[int, ...]]:
-        distance = self.topology.distances_to_switch(edge)
-        next_hops = {}
-        for switch, steps in distance.items():
-            ports = self.topology.ports_of[switch]
-            if switch == edge:
-                onward = [port for port in ports if port.edge]
-            else:
-                inner = [port for port in ports if port.up and not port.edge]
-                onward = [port for port in inner if distance.get(port.peer) == steps - 1]
-            next_hops[switch] = tuple(self.port[port.id] for port in onward)
+        graph, next_hops = self.topology, {}
+        for edge, host in {port.switch: port.peer for port in graph.ports if port.edge}.items():
+            onward = {switch: graph.next_ports(switch, host) for switch in graph.distances_to_switch(edge)}
+            onward[edge] = tuple(port for port in graph.ports_of[edge] if port.edge)
+            next_hops[edge] = {
+                switch: tuple(self.port[port.id] for port in ports) for switch, ports in onward.items()
+            }
         return next_hops
 
     @cached_property

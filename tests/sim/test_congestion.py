@@ -281,26 +281,3 @@ def test_long_flows_under_dctcp_share_the_processor() -> None:
     slowdown = result["fct_ps"] / (service + 10 * US + serialisation(FRAME, 10 * GBIT))
     assert slowdown[count // 10 :].mean() == pytest.approx(1 / (1 - load), rel=0.2)
     assert not result["timeouts"].any()
-
-
-def test_the_small_wait_for_the_large_under_one_queue_and_not_under_two() -> None:
-    """The purpose of priorities: small flows wait for long ones only if they share a queue."""
-
-    def mean_wait(queue_of: list[int]) -> float:
-        net = kit.single(
-            12, up=Link(10 * GBIT, US), down=Link(10 * GBIT, US, more={"mark_bytes": 30 * FRAME})
-        )
-        net.fabric.set_queue_of(net.towards[11], queue_of)
-        starts = MS + 50 * US * np.arange(100)
-        net.add(
-            bytes=[20_000_000] * 2 + [1000] * 100,
-            start_ps=[0, 0, *starts],
-            source=[0, 1, *(2 + np.arange(100) % 9)],
-            sink=[11] * 102,
-        )
-        return float(net.finish()["fct_ps"][2:].mean())
-
-    by_attained = [0] * 10 + [1] * 52
-    alone = 2 * (serialisation(1066, 10 * GBIT) + US)
-    assert mean_wait([0] * kit.TAGS) > alone + 20 * serialisation(FRAME, 10 * GBIT)
-    assert mean_wait(by_attained) < alone + 1.1 * serialisation(FRAME, 10 * GBIT)

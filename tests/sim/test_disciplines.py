@@ -17,7 +17,6 @@ from sluice.simulator._fabric import MarkBy
 from tests.sim import kit
 from tests.sim.crossing import Choose, Definition, Packet, cross, random_packets
 from tests.sim.kit import FRAME, GBIT, NS, PAYLOAD, US, Link, S, serialisation
-from tests.sim.runs import run
 
 seeds = pytest.mark.parametrize("seed", range(2))
 
@@ -372,29 +371,3 @@ def test_a_phantom_queue_grows_by_what_is_sent_beyond_its_rate() -> None:
     while not net.port(port).marked:
         assert not net.run(S, 1)
     assert net.port(port).packets == pytest.approx(60, abs=4)
-
-
-@pytest.mark.parametrize(("mark_by", "marked"), [("port", True), ("queue", False), ("ahead", False)])
-def test_the_scenario_says_whether_what_waits_in_another_queue_marks(mark_by: str, marked: bool) -> None:
-    """Two flows keep up to K bytes in the lower queue, and packets of other flows find them there."""
-    long = {"to": "h1", "bytes": "300KB"}
-    document = {
-        "name": "marks",
-        "fabric": {"topology": "single", "hosts": 4, "host_rate": "80Mbit"},
-        "scheme": {
-            "name": "pias",
-            "queues": 2,
-            "thresholds": ["10KB"],
-            "mark_at": "20pkt",
-            "mark_by": mark_by,
-        },
-        "transport": {"connections": "persistent", "max_window": 10, "initial_window": 10},
-        "workload": {
-            "flow": [
-                {"from": "h2", **long},
-                {"from": "h3", **long},
-                *({"from": "h4", "to": "h1", "bytes": "8KB", "start": f"{20 + n}ms"} for n in range(5)),
-            ]
-        },
-    }
-    assert (run(document).simulation.fabric.port_statistics()[:, 2].sum() > 0) == marked

@@ -237,7 +237,7 @@ def test_a_kernels_port_has_queues_without_marks_or_bound() -> None:
     document = {
         "name": "kernel",
         "fabric": {"topology": "single", "hosts": 2, "host_rate": "80Mbit"},
-        "scheme": {"name": "fish", "queues": 4, "thresholds": ["10KB", "100KB", "1MB"]},
+        "scheme": {"name": "fish", "queues": 4, "thresholds": ["10KB", "100KB", "1MB"], "mark_by": "ahead"},
         "simulator": {"links": "emulated", "uplink": "kernel"},
         "workload": {"flow": [{"from": "h2", "to": "h1", "bytes": "1MB"}]},
     }
@@ -250,6 +250,7 @@ def test_a_kernels_port_has_queues_without_marks_or_bound() -> None:
     assert discipline.scheduler == core.Scheduler.strict
     settings, discipline = make(port, False)
     assert (settings.mark_bytes, settings.tells_hosts) == (policy.mark_at, False)
+    assert settings.mark_by == core.MarkBy.ahead
     given = [*(policy.shares or ()), 0, 0, 0, 0]
     assert discipline.shares == pytest.approx([max(share, 0.002) for share in given])
     assert discipline.burst_bytes == 20_000
