@@ -11,7 +11,7 @@ from sluice.runs.fabrics import FABRICS, check_on, runner
 from sluice.runs.files import Resolved, scenario_from_file, setting
 from sluice.runs.prediction import check_length, predicted_s
 from sluice.runs.progress import Progress, progress_file
-from sluice.simulator.division import Division, divide, gains_by_parts
+from sluice.simulator.division import Division, divide
 from sluice.terminal import print_summary, progress_bar
 
 
@@ -69,15 +69,8 @@ def execute(arguments: argparse.Namespace) -> int:
 
 
 def _division(resolved: Resolved) -> Division:
-    """Divide the network. Say why one thread runs it although several are asked for, or that parts would be faster."""
-    scenario, _, topology = resolved
-    division = divide(scenario, topology)
+    """Divide the network. Say why one thread runs it although several are asked for."""
+    division = divide(resolved.scenario, resolved.topology)
     if division.obstacle:
         print(f"threads: {division.obstacle}, so one thread runs the whole network", file=sys.stderr)
-    elif scenario.simulator.threads is None and gains_by_parts(scenario, topology):
-        print(
-            f"threads: with {len(topology.hosts):,} hosts, --threads 1 takes about a fifth less CPU time, "
-            "with events of one time in another order",
-            file=sys.stderr,
-        )
     return division
