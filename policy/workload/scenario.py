@@ -252,12 +252,6 @@ class SimulatorSettings:
         " a deadline.",
         default="urgent",
     )
-    drop_by: str = entry(
-        Choice(("thresholds", "push-out")),
-        "How a port drops what is least urgent first, if the policy has urgent_first. thresholds: as on the testbed"
-        " (dataplane/laws/drop_order.h). push-out: a packet that waits makes room for a more urgent one.",
-        default="thresholds",
-    )
     threads: int | None = entry(
         Whole(1, 64),
         "Threads that simulate one run. Their number changes no result. Events of one time are in another order than"

@@ -237,23 +237,6 @@ def test_thresholds_drop_the_least_urgent_first(seed: int) -> None:
     assert lost.count(0) < lost.count(7)
 
 
-@seeds
-def test_push_out_drops_the_least_urgent_packet_that_waits(seed: int) -> None:
-    packets = random_packets(seed, 200, 60 * US, full=True)
-
-    def least_urgent(waiting: list[int], arriving: int) -> int:
-        lowest = max(packets[i].priority for i in waiting)
-        if lowest <= packets[arriving].priority:
-            return arriving
-        return next(i for i in waiting if packets[i].priority == lowest)
-
-    port = Link(buffer_bytes=10 * FRAME, more={"drop_order": core.DropOrder.push_out})
-    fate = cross(packets, port)
-    expected = Definition(packets, 10 * GBIT, highest(packets), 10 * FRAME, least_urgent).run()
-    assert fate.served_ps.count(None) > 10
-    assert fate.served_ps == expected.served_ps
-
-
 # Marks against their definitions: which packets are marked, and with what probability.
 
 
