@@ -225,7 +225,8 @@ def test_late__goes_on_as_the_most_urgent_or_as_a_flow_without_a_deadline(forget
 
     def sent_bytes(until_ps: int) -> kit.Array:
         net.run(until_ps)
-        return net.fabric.tag_counters()[net.towards[1]][:, 1].astype(np.int64)
+        by_tag: kit.Array = net.fabric.tag_counters()[net.towards[1]][:, 1].astype(np.int64)
+        return by_tag
 
     before = sent_bytes(DEADLINE_PS)
     assert before[URGENCY_FIRST : URGENCY_LAST + 1].sum() == before.sum() > 0

@@ -200,7 +200,7 @@ def test_a_short_flow_passes_a_long_one_of_its_host_only_with_host_queues(
 ) -> None:
     """The two flows share no port but their host's. In one queue, the short flow waits for so many packets."""
     short = {"from": "h2", "to": "h3", "bytes": f"{SIZE_BYTES}B", "start": "100ms"}
-    pias = {"name": "pias", "queues": 2, "thresholds": ["100KB"], "host_queues": host_queues}
+    pias: dict[str, Any] = {"name": "pias", "queues": 2, "thresholds": ["100KB"], "host_queues": host_queues}
     waited_us = fcts_us(LONG, short, uplink=uplink, **pias)[1] - 2 * FRAME_US
     frame_us = 1526 * 8e6 / RATE_BPS
     least, most = (0, 2) if host_queues else packets
