@@ -76,8 +76,8 @@ def links(draw: st.DrawFn, delays: st.SearchStrategy[int] = delays) -> Link:
     more = {**draw(markings), "burst_bytes": draw(bursts)}
     buffer_bytes = draw(buffers)
     if more["burst_bytes"]:
-        # Where packets take no time, a buffer for one loses the second of two, again and again.
-        buffer_bytes = max(buffer_bytes, 3 * FRAME)
+        # Where packets take no time, flows in step find the same buffer full of the others, again and again.
+        buffer_bytes = NO_BOUND
     return Link(draw(rates), draw(delays), kit.discipline(**draw(disciplines)), buffer_bytes, more)
 
 
