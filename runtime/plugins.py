@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parts from outside the tree: schemes with their queue rules, congestion controls, and topologies.
+"""Parts from outside the tree: schemes with their queue rules, congestion controls, topologies, and workloads by name.
 
 A plugin is a congestion control in one C header (`runtime/control_files.py`), which is also a scheme of its name: plain
 queues that mark, under that control. Or it is a Python module of the same form as a file in the tree:
 
 - every `Scheme` in it is a scheme, as in policy/schemes/ (its queue rule may be its own);
-- with KIND, Parameters and build, it is a topology, as in topologies/.
+- with KIND, Parameters and build, it is a topology, as in topologies/;
+- WORKLOADS maps names to .cdf files, as in sluice/data/workloads.
 
 Plugins are the files in $SLUICE_PLUGINS and the entry points of the group "sluice.plugins" of installed packages. The
 environment variable reaches every process of a run, so the controller, the web process and the agents know them, too.
@@ -51,12 +52,15 @@ class Plugin:
     """SHA-256 of its file."""
     schemes: tuple[str, ...]
     topology: str | None
+    workloads: tuple[str, ...]
 
 
 _COLOURS = ("#b2182b", "#1b7837", "#762a83", "#8c510a", "#01665e", "#c51b7d")
 """Of schemes that have no colour of their own, in the order in which they are loaded."""
 TOPOLOGIES: dict[str, Any] = {}
 """KIND → the module, for the topologies of all plugins."""
+WORKLOADS: dict[str, Path] = {}
+"""Name → .cdf file, for the workloads of all plugins."""
 LOADED: dict[str, Plugin] = {}
 """Source → plugin."""
 
@@ -134,7 +138,7 @@ def _add_control(path: Path) -> None:
         about=f"One queue under the congestion control of {path.name}.",
     )
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    LOADED[str(path)] = Plugin(str(path), digest, (control.name,), None)
+    LOADED[str(path)] = Plugin(str(path), digest, (control.name,), None, ())
 
 
 def _place(error: Exception) -> str:
@@ -154,11 +158,14 @@ def _add(source: str, module: ModuleType) -> None:
         for value in vars(module).values()
         if isinstance(value, Scheme) and SCHEMES.get(value.name) is not value  # else imported from elsewhere
     }
-    topology = _topology(source, module)
-    if not (schemes or topology):
-        raise PluginError(f"plugin {source}: has no Scheme and no topology (KIND, Parameters, build)")
+    topology, workloads = _topology(source, module), _workloads(source, module)
+    if not (schemes or topology or workloads):
+        raise PluginError(
+            f"plugin {source}: has no Scheme, no topology (KIND, Parameters, build) and no WORKLOADS"
+        )
     _refuse_known(source, "scheme", schemes, SCHEMES)
     _refuse_known(source, "topology", topology, TOPOLOGIES)
+    _refuse_known(source, "workload", workloads, WORKLOADS)
     SCHEMES.update(schemes)
     try:
         for scheme in schemes.values():
@@ -168,8 +175,9 @@ def _add(source: str, module: ModuleType) -> None:
             del SCHEMES[name]
         raise
     TOPOLOGIES.update(topology)
+    WORKLOADS.update(workloads)
     digest = hashlib.sha256(Path(str(module.__file__)).read_bytes()).hexdigest()
-    LOADED[source] = Plugin(source, digest, tuple(schemes), next(iter(topology), None))
+    LOADED[source] = Plugin(source, digest, tuple(schemes), next(iter(topology), None), tuple(workloads))
 
 
 def _refuse_known(source: str, what: str, new: Mapping[str, Any], known: Mapping[str, Any]) -> None:
@@ -188,6 +196,18 @@ def _topology(source: str, module: ModuleType) -> dict[str, Any]:
             "build(values)"
         )
     return {str(module.KIND): module}
+
+
+def _workloads(source: str, module: ModuleType) -> dict[str, Path]:
+    files = getattr(module, "WORKLOADS", {})
+    if not isinstance(files, Mapping):
+        raise PluginError(
+            f"plugin {source}: WORKLOADS must map names to .cdf files, not {type(files).__name__}"
+        )
+    for name, path in files.items():
+        if not is_file(Path(path)):
+            raise PluginError(f'plugin {source}: WORKLOADS["{name}"]: there is no file {path}')
+    return {str(name): Path(path) for name, path in files.items()}
 
 
 def _check(source: str, scheme: Scheme) -> None:

@@ -84,7 +84,13 @@ def no_plugin_stays(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
     monkeypatch.setenv(plugins.VARIABLE, "")  # so that its end restores what `use` sets
     monkeypatch.delenv(plugins.VARIABLE)
-    tables: tuple[dict[str, Any], ...] = (SCHEMES, FROM_FILES, plugins.TOPOLOGIES, plugins.LOADED)
+    tables: tuple[dict[str, Any], ...] = (
+        SCHEMES,
+        FROM_FILES,
+        plugins.TOPOLOGIES,
+        plugins.WORKLOADS,
+        plugins.LOADED,
+    )
     before = [dict(table) for table in tables]
     yield
     for table, content in zip(tables, before, strict=True):

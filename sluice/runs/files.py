@@ -24,6 +24,7 @@ from sluice.policy.workload.listed_flows import SUFFIXES, FlowTable, Row, is_for
 from sluice.policy.workload.scenario import Fabric, Scenario, check_topology, scenario_from_document
 from sluice.policy.workload.sizes import SizeCdf, parse_cdf
 from sluice.policy.workload.tables import LoadCdf, LoadTrace
+from sluice.runtime import plugins
 from sluice.runtime.toml import NotToml, exists, is_file, parse_toml, read_toml
 
 
@@ -160,8 +161,8 @@ Parsed = TypeVar("Parsed")
 
 
 def load_cdf(name: str) -> SizeCdf:
-    """Return a distribution, by the name of a file in sluice/data/workloads, or by path."""
-    named = WORKLOADS / f"{name}.cdf"
+    """Return a distribution, by the name of a file in sluice/data/workloads or in a plugin, or by path."""
+    named = plugins.WORKLOADS.get(name, WORKLOADS / f"{name}.cdf")
     path = Path(name) if name.endswith(".cdf") or (not is_file(named) and is_file(Path(name))) else named
     if not is_file(path):
         names = known_workloads()
@@ -176,8 +177,8 @@ def load_cdf(name: str) -> SizeCdf:
 
 
 def known_workloads() -> list[str]:
-    """Return the names of the distributions that Sluice includes."""
-    return sorted(path.stem for path in WORKLOADS.glob("*.cdf"))
+    """Return the names of the distributions that Sluice and its plugins include."""
+    return sorted({*plugins.WORKLOADS, *(path.stem for path in WORKLOADS.glob("*.cdf"))})
 
 
 def scenario_names() -> list[str]:

@@ -10,6 +10,7 @@ from sluice import plugin, topologies
 from sluice.policy.errors import FieldError, SluiceError
 from sluice.policy.schema.desired import Policy
 from sluice.policy.schemes import SCHEMES
+from sluice.runs.files import load_cdf
 from sluice.runtime import plugins
 from sluice.runtime.plugins import PluginError
 from tests.kit.pages import DOCS, of_order
@@ -52,6 +53,20 @@ def test_a_topology_cannot_replace_one_of_the_tree(tmp_path: Path) -> None:
         topologies.build("single")
 
 
+def test_a_workload_from_outside_has_a_name(tmp_path: Path) -> None:
+    saved(tmp_path, "mine.cdf", "10000 0\n10000 1\n")
+    plugins.use(
+        saved(
+            tmp_path,
+            "w.py",
+            "from pathlib import Path\nWORKLOADS = {'mine': Path(__file__).with_name('mine.cdf')}",
+        )
+    )
+    assert load_cdf("mine").mean_bytes == 10_000
+    with pytest.raises(FieldError, match="did you mean mine"):
+        load_cdf("mime")
+
+
 def test_processes_that_start_later_know_the_plugin(tmp_path: Path) -> None:
     first, second = saved(tmp_path, "my_scheme.py"), saved(tmp_path, "my_ring.py")
     for path in (first, second, first):
@@ -81,7 +96,7 @@ SCHEME = FILES["my_scheme.py"]
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("x = 1", "has no Scheme and no topology"),
+        ("x = 1", "has no Scheme, no topology"),
         ("x = ", r"line 1: invalid syntax"),
         ("\nraise ValueError('a defect')", r"bad.py, line 2: ValueError: a defect"),
         ("raise ModuleNotFoundError('x', name='policy')", "import from sluice.plugin"),
@@ -101,6 +116,8 @@ SCHEME = FILES["my_scheme.py"]
             "the control of scheme my-scheme must be one of sluice.plugin.controls: DCTCP, UCP",
         ),
         ("KIND = 'x'", "a topology needs KIND, a class Parameters"),
+        ("WORKLOADS = {'a': '/nothing.cdf'}", r'WORKLOADS\["a"\]: there is no file /nothing.cdf'),
+        ("WORKLOADS = 3", "WORKLOADS must map names to .cdf files, not int"),
     ],
 )
 def test_a_wrong_plugin_is_answered_with_the_place_and_leaves_nothing(
