@@ -11,6 +11,7 @@ import pytest
 from sluice import topologies
 from sluice.policy.errors import FieldError
 from sluice.policy.network.graph import Topology
+from tests.kit.pages import DOCS, of_order
 
 EVERY_KIND = sorted(topologies.TOPOLOGIES)
 RING = Path(__file__).with_name("ring.toml")
@@ -152,3 +153,129 @@ def test_a_missing_file_and_a_missing_key(tmp_path: Path) -> None:
         topologies.build("file", file=str(tmp_path / "nothing.toml"))
     with pytest.raises(FieldError, match="file: is missing"):
         topologies.build("file")
+
+
+# Networks from GraphML files. What they share with those from TOML files is above.
+
+
+KEYS = '<key id="d0" for="edge" attr.name="rate"/><key id="d1" for="edge" attr.name="rat"/>'
+
+
+def file_of(folder: Path, nodes: str, *edges: str) -> str:
+    """Return the path of a GraphML file with these nodes, and with edges such as "h1-s1", or "h1-s1 d0=1Gbit"."""
+    tags = [f'<node id="{name}"/>' for name in nodes.split()]
+    for edge in edges:
+        ends, _, data = edge.partition(" ")
+        source, _, target = ends.partition("-")
+        key, _, value = data.partition("=")
+        inner = f'<data key="{key}">{value}</data>' if data else ""
+        tags.append(f'<edge source="{source}" target="{target}">{inner}</edge>')
+    return text_file(folder, f"<graphml>{KEYS}<graph>{''.join(tags)}</graph></graphml>")
+
+
+def text_file(folder: Path, text: str) -> str:
+    path = folder / "net.graphml"
+    path.write_text(text)
+    return str(path)
+
+
+def build_file(file: str) -> Topology:
+    return topologies.build("file", file=file)
+
+
+def test_the_same_network_as_from_toml() -> None:
+    values = {"core_rate_bps": 10**7, "link_delay_ns": 500}
+    toml, graph = (
+        topologies.build("file", file=str(RING.with_suffix(s)), **values) for s in (".toml", ".graphml")
+    )
+    assert (graph.hosts, graph.switches, graph.ports) == (toml.hosts, toml.switches, toml.ports)
+
+
+def test_the_example_of_the_page(tmp_path: Path) -> None:
+    [block] = [one for one in of_order(DOCS / "how-to" / "plugins.md", "save") if ".graphml" in one.argument]
+    ports = build_file(text_file(tmp_path, block.text)).ports
+    assert [(port.peer, port.rate_bps) for port in ports if port.peer == "h2"] == [("h2", 40 * 10**6)]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "edges", "message"),
+    [
+        ("h1 h2", ["h1-h2"], r'edge\[0\]: "h1-h2" joins two hosts'),
+        ("h1 h2 s1", ["h1-s1", "h2-s2"], r'edge\[1\].target: "s2" is not the id of a node'),
+        ("h1 h2 s1", ["h1-s1", "h2-s1", "s1-h2"], r'edge\[2\]: "s1-h2" is in the file already, as edge\[1\]'),
+        ("h1 h2 s1", ["h1-s1 d0=fast", "h2-s1"], r"edge\[0\].rate: \"fast\" is not a quantity"),
+        ("h1 h2 s1 s2", ["h1-s1", "h2-s1"], 'node: "s2" has no edge'),
+    ],
+)
+def test_a_wrong_graph_is_answered_with_the_place(
+    tmp_path: Path, nodes: str, edges: list[str], message: str
+) -> None:
+    with pytest.raises(FieldError, match=message) as refused:
+        build_file(file_of(tmp_path, nodes, *edges))
+    assert refused.value.field == "file"
+    assert "net.graphml" in str(refused.value)
+
+
+HOSTS = '<edge source="h1" target="s1"/><edge source="h2" target="s1">{}</edge></graph></graphml>'
+NODES = '<graph><node id="h1"/><node id="h2"/><node id="s1">{}</node>'
+
+
+@pytest.mark.parametrize(
+    ("text", "rates_bps"),
+    [
+        (
+            '<graphml><key id="d" for="edge" attr.name="rate"><default>10Mbit</default></key>'
+            + NODES.format("")
+            + HOSTS.format('<data key="d">2500000.0</data>'),
+            [10 * 10**6, 2_500_000],
+        ),
+        (
+            '<?xml version="1.0" encoding="ISO-8859-1"?><graphml><key id="n" attr.name="label"/>'
+            '<key id="s" for="edge" attr.name="date"/>'
+            + NODES.format('<data key="n">K\xf6ln</data>')
+            + HOSTS.format('<data key="s">2011-05</data>'),
+            [10**7, 10**7],
+        ),
+        (
+            '\ufeff<graphml><graph><node id="n0"><data><y><NodeLabel>h1</NodeLabel></y></data></node>'
+            '<node id="n1"><data><y><NodeLabel> h2 </NodeLabel></y></data></node>'
+            '<node id="n2"><data><y><NodeLabel>s1</NodeLabel></y></data></node>'
+            '<edge source="n0" target="n2"/><edge source="n1" target="n2"/></graph></graphml>',
+            [10**7, 10**7],
+        ),
+    ],
+)
+def test_graphs_as_editors_write_them(tmp_path: Path, text: str, rates_bps: list[int]) -> None:
+    """Defaults count, a rate without a unit is in bit/s, ids win over cities, and the first line says the encoding."""
+    path = tmp_path / "net.graphml"
+    path.write_bytes(text.encode("latin-1" if "ISO" in text else "utf-8"))
+    network = topologies.build("file", file=str(path), host_rate_bps=10**7)
+    assert [(port.peer, port.rate_bps) for port in network.ports] == list(
+        zip(("h1", "h2"), rates_bps, strict=True)
+    )
+
+
+def test_two_nodes_of_one_name_are_refused(tmp_path: Path) -> None:
+    text = (
+        '<graphml><key id="n" attr.name="name"/><graph><node id="a"><data key="n">s1</data></node>'
+        '<node id="b"><data key="n">s1</data></node></graph></graphml>'
+    )
+    with pytest.raises(FieldError, match=r'node\[1\]: is "s1", as node\[0\] is'):
+        build_file(text_file(tmp_path, text))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('links = ["h1-s1"]', "graphml: the file is not XML: syntax error: line 1"),
+        ("<svg/>", "graphml: must hold one graph, not 0"),
+        ("<graphml><graph/><graph/></graphml>", "graphml: must hold one graph, not 2"),
+        ("<graphml><graph/></graphml>", "edges: must name 2 to 10000 hosts"),
+        ("<graphml><graph><hyperedge/></graph></graphml>", "hyperedge: is not a link"),
+        ("<graphml><graph><node/></graph></graphml>", r"node\[0\].id: is missing"),
+        ('<!DOCTYPE x [<!ENTITY a "b">]><graphml/>', "DOCTYPE: is not allowed here"),
+    ],
+)
+def test_another_text_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(FieldError, match=message):
+        build_file(text_file(tmp_path, text))
