@@ -16,7 +16,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import count
 from pathlib import Path
 
@@ -47,26 +47,19 @@ def programs() -> Path:
 class PostgresServer:
     """A running server, made by `start`. It is a context manager."""
 
-    def __init__(self, enter: Sequence[str], addresses: str, settings: Mapping[str, str]) -> None:
+    def __init__(self, settings: Mapping[str, str]) -> None:
         self._bin = programs()
         self.folder = Path(tempfile.mkdtemp(prefix="sluice-pg-"))
         self._settings = settings
-        self._enter, self._addresses = enter, addresses
         self._data = self.folder / "data"
         self._user = _server_user()
         self._process: subprocess.Popen[bytes] | None = None
         self._numbers = count(1)
 
     @classmethod
-    def start(
-        cls, enter: Sequence[str] = (), addresses: str = "", settings: Mapping[str, str] = _NONE
-    ) -> PostgresServer:
-        """Make a cluster, start its server with these settings and wait until it answers.
-
-        `enter`: a command that runs the server in another network namespace. There it also listens on these TCP
-        addresses, for programs of the same machine.
-        """
-        server = cls(enter, addresses, settings)
+    def start(cls, settings: Mapping[str, str] = _NONE) -> PostgresServer:
+        """Make a cluster, start its server with these settings and wait until it answers."""
+        server = cls(settings)
         try:
             server._make_cluster()
             server.run()
@@ -84,11 +77,11 @@ class PostgresServer:
     def run(self) -> None:
         """Start the server. It may have run before."""
         address = {
-            "listen_addresses": self._addresses,
+            "listen_addresses": "",
             "unix_socket_directories": str(self.folder),
             "port": str(PORT),
         }
-        argv = [*self._enter, *self._become(), str(self._bin / "postgres"), "-D", str(self._data)]
+        argv = [*self._become(), str(self._bin / "postgres"), "-D", str(self._data)]
         for name, value in {**self._settings, **address}.items():
             argv += ["-c", f"{name}={value}"]
         self._process = spawn(argv, log_file=self.folder / "server.log")

@@ -8,7 +8,7 @@ this link in an earlier window. The division depends on the scenario alone, and 
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 
@@ -50,20 +50,13 @@ class Layout:
     @cached_property
     def next_hops(self) -> dict[str, dict[str, tuple[int, ...]]]:
         """Edge switch → switch → the equal-cost links towards the hosts of the edge switch."""
-        edges = dict.fromkeys(port.switch for port in self.topology.ports if port.edge)
-        return {edge: self._next_hops(edge) for edge in edges}
-
-    def _next_hops(self, edge: str) -> dict[str, tuple[int, ...]]:
-        distance = self.topology.distances_to_switch(edge)
-        next_hops = {}
-        for switch, steps in distance.items():
-            ports = self.topology.ports_of[switch]
-            if switch == edge:
-                onward = [port for port in ports if port.edge]
-            else:
-                inner = [port for port in ports if port.up and not port.edge]
-                onward = [port for port in inner if distance.get(port.peer) == steps - 1]
-            next_hops[switch] = tuple(self.port[port.id] for port in onward)
+        graph, next_hops = self.topology, {}
+        for edge, host in {port.switch: port.peer for port in graph.ports if port.edge}.items():
+            onward = {switch: graph.next_ports(switch, host) for switch in graph.distances_to_switch(edge)}
+            onward[edge] = tuple(port for port in graph.ports_of[edge] if port.edge)
+            next_hops[edge] = {
+                switch: tuple(self.port[port.id] for port in ports) for switch, ports in onward.items()
+            }
         return next_hops
 
     @cached_property
@@ -88,8 +81,6 @@ class Layout:
 LEAST_FRAMES = 200
 """Frames that all hosts together send in the time of a window. With fewer, threads wait more than they work."""
 LEAST_SPEEDUP = 1.3
-LARGE_HOSTS = 256
-"""From so many hosts on, a run without threads is reminded of them: parts then save a fifth of the CPU time or more."""
 DELIVERY = 2
 """Work of a packet at a host, where TCP handles it, in units of the work of a packet at a switch."""
 
@@ -136,14 +127,6 @@ def divide(scenario: Scenario, topology: Topology) -> Division:
     if 1 / division.longest_share < LEAST_SPEEDUP:
         return whole(topology, "no link delay is long enough to cut the network there")
     return division
-
-
-def gains_by_parts(scenario: Scenario, topology: Topology) -> bool:
-    """Whether parts would make a large network faster even on one thread. It must not ask for threads already."""
-    if len(topology.hosts) < LARGE_HOSTS:
-        return False
-    in_parts = replace(scenario, simulator=replace(scenario.simulator, threads=1))
-    return not divide(in_parts, topology).obstacle
 
 
 def _obstacle(scenario: Scenario) -> str:

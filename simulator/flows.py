@@ -58,10 +58,13 @@ class Ledger:
         self.numbers = np.empty(0, np.uint64)
         """Of the flows that are left."""
         self._columns: dict[str, npt.NDArray[np.generic]] = {}
+        self._controls: dict[int, str] = {}
+        """Of the flows with a congestion control of their own, by flow number."""
 
     def add(self, batch: FlowBatch) -> None:
         numbers = np.arange(batch.first, batch.first + len(batch.start_s), dtype=np.uint64)
         self.numbers = np.concatenate([self.numbers, numbers])
+        self._controls.update(enumerate(batch.controls, start=batch.first))
         for name in COLUMNS:
             column = getattr(batch, name)
             earlier = self._columns.get(name)
@@ -76,6 +79,12 @@ class Ledger:
         self.numbers = self.numbers[keep]
         self._columns = {name: column[keep] for name, column in self._columns.items()}
         return taken
+
+    def joined(self, results: Columns) -> Columns:
+        """The fabric's results of flows, as `Taps.flows` describes them. The ledger forgets these flows."""
+        numbers = results.pop("id")
+        controls = np.asarray([self._controls.pop(number, "") for number in numbers.tolist()])
+        return {"number": numbers, "control": controls, **results, **self.take(numbers)}
 
     def before(self, time_s: float) -> dict[str, npt.NDArray[np.generic]]:
         """The numbers and columns of the flows that are left and start before this time, in their order."""

@@ -35,8 +35,6 @@ class LiveFabric:
         self._adopt(scenario.policy)
         self._fabric, self._layout = make_fabric(scenario, topology, self._counting_port)
         self._transports = add_controls(self._fabric, scenario)
-        self._controls: dict[int, str] = {}
-        """Of the flows that have not ended and have a congestion control of their own, by flow number."""
         self._queue_at_hosts(scenario.policy)
 
     # ── Time ────────────────────────────────────────────────────────────────────────────────────
@@ -59,11 +57,10 @@ class LiveFabric:
             columns["start_ps"] = np.maximum(columns["start_ps"], self.now_ps)
             self._fabric.add_flows(**columns)
             self._ledger.add(batch)
-            self._controls.update(enumerate(batch.controls, start=batch.first))
 
     def ended(self) -> Columns:
         """Return the flows that have ended since the last call, as `Taps.flows` describes them."""
-        return self._joined(self._fabric.take_results())
+        return self._ledger.joined(self._fabric.take_results())
 
     def under_way(self) -> Columns:
         """Return `number` and the columns of the schedule of the flows that have started and not ended.
@@ -74,14 +71,9 @@ class LiveFabric:
 
     def unfinished(self) -> Columns:
         """Return the flows that have not ended, and forget them. Flows that have not started are left out."""
-        started = self._joined(self._fabric.unfinished())
+        started = self._ledger.joined(self._fabric.unfinished())
         self._ledger.take(self._ledger.numbers)
         return started
-
-    def _joined(self, results: Columns) -> Columns:
-        numbers = results.pop("id")
-        own = np.asarray([self._controls.pop(number, "") for number in numbers.tolist()])
-        return {"number": numbers, "control": own, **results, **self._ledger.take(numbers)}
 
     # ── Counters ────────────────────────────────────────────────────────────────────────────────
 

@@ -158,7 +158,7 @@ def transport_settings(
     settings.urgent_after_bytes = policy.urgent_after or 0
     settings.tags_sizes = scheme.tags_sizes
     settings.tags_bursts = transport.tags == "socket"
-    settings.forgets_late = scheme.forgets_late or simulator.late == "plain"
+    settings.forgets_late = scheme.forgets_late
     _vary(settings, simulator.tcp or TcpVariant())
     return settings
 
@@ -214,11 +214,7 @@ def port_maker(policy: Policy, simulator: SimulatorSettings) -> MakePort:
         settings.buffer_bytes = policy.buffer
         settings.grants_rates = Need.EXPLICIT_RATES in policy.needs
         settings.stamps = not of_host and Need.TELEMETRY in policy.needs
-        if not policy.urgent_first:
-            settings.drop_order = _fabric.DropOrder.arrival
-        elif simulator.drop_by == "push-out":
-            settings.drop_order = _fabric.DropOrder.push_out
-        else:
+        if policy.urgent_first:
             settings.drop_order = _fabric.DropOrder.urgency
         settings.count_tags = not of_host and policy.definition.threshold_rule.adapts
         _mark(settings, behaviour.marking(edge=link.edge), link.rate_bps)

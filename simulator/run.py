@@ -51,8 +51,6 @@ class Simulation:
         ports = port_maker(policy, scenario.simulator)
         self.fabric, layout = make_fabric(scenario, self.topology, ports, self.division)
         self._transports = add_controls(self.fabric, scenario)
-        self._controls: dict[int, str] = {}
-        """Of the flows that have not ended and have a congestion control of their own, by flow number."""
         self._loop = PolicyLoop(policy, self.topology, self.fabric, layout, self.taps.thresholds)
 
     def totals(self) -> dict[str, float | int]:
@@ -117,7 +115,6 @@ class Simulation:
                 self._ledger.add(batch)
                 self.labels.update(enumerate(batch.labels, start=batch.first))
                 self._scheduled += len(batch.start_s)
-                self._controls.update(enumerate(batch.controls, start=batch.first))
                 self.fabric.add_flows(**fabric_columns(batch, self._transports))
                 last_s = np.nanmax(np.concatenate([batch.start_s[-1:], batch.until_s]))
                 clock.drawn_until_ps = int(batch.start_s[-1] * PS_PER_S)
@@ -137,12 +134,9 @@ class Simulation:
         return True
 
     def _hand_out(self, results: Columns) -> None:
-        numbers = results.pop("id")
-        if not len(numbers):
-            return
-        self._ended += len(numbers)
-        controls = np.asarray([self._controls.pop(number, "") for number in numbers.tolist()])
-        self.taps.flows({"number": numbers, "control": controls, **results, **self._ledger.take(numbers)})
+        if len(results["id"]):
+            self._ended += len(results["id"])
+            self.taps.flows(self._ledger.joined(results))
 
 
 class _Clock:

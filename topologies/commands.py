@@ -23,6 +23,7 @@ from sluice.hostagent.port.queues import queues
 from sluice.policy.network.graph import Host, Port, Topology
 from sluice.policy.schemes.ports import HOST_BURST_BYTES, port_burst_bytes
 from sluice.policy.tags import TAG_COUNT
+from sluice.policy.units import NS_PER_S
 
 QUEUE_PACKETS = 10_000
 """Length of the kernel's queues. It never limits: the port program's buffer in bytes is the limit."""
@@ -256,7 +257,6 @@ def shaper(interface: str, rate_bps: int) -> str:
 
 
 _SMALLEST_FRAME_BITS = 64 * 8
-_NS_PER_S = 10**9
 
 
 def inner_ends(port: Port) -> tuple[str, str]:
@@ -286,7 +286,7 @@ def delayed(port: Port) -> list[Command]:
 
 def in_flight_packets(port: Port) -> int:
     """Return a number of packets that the link never holds at once, so that netem drops none."""
-    smallest_frames = port.rate_bps * port.delay_ns // (_SMALLEST_FRAME_BITS * _NS_PER_S)
+    smallest_frames = port.rate_bps * port.delay_ns // (_SMALLEST_FRAME_BITS * NS_PER_S)
     return QUEUE_PACKETS + 2 * smallest_frames
 
 

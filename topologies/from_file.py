@@ -18,7 +18,6 @@ each line is a link: two nodes, its rate, its delay, and its part of lost packet
 
 import logging
 import re
-import tomllib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -29,6 +28,7 @@ from sluice.policy.errors import FieldError, shortened
 from sluice.policy.network.graph import DELAY, RATE, Links, Port, Topology, host, switch
 from sluice.policy.schema.entries import TableOf, entry, read
 from sluice.policy.schema.kinds import ListOf, Text, Whole
+from sluice.runtime.toml import NotToml, parse_toml
 from sluice.topologies.wiring import core_link, host_link
 
 log = logging.getLogger(__name__)
@@ -204,7 +204,7 @@ def build(values: Parameters) -> Topology:
         if _NS3.match(text):
             edges = [(where, read(OwnLink, table, where)) for where, table in _ns3_tables(text)]
             return _network("links", edges, values)
-        file = read(File, tomllib.loads(text))
+        file = read(File, parse_toml(text))
         links = [(f"links[{i}]", OwnLink(ends)) for i, ends in enumerate(file.links)]
         links += [(f"link[{i}].between", link) for i, link in enumerate(file.link)]
         return _network("links", links, values)
@@ -216,7 +216,7 @@ def build(values: Parameters) -> Topology:
         raise FieldError("file", f"{path} is not text in {error.encoding}: {error.reason}") from None
     except LookupError as error:
         raise FieldError("file", f"{path}: {error}; write it in UTF-8") from None
-    except tomllib.TOMLDecodeError as error:
+    except NotToml as error:
         problem = f"{path} is not TOML: {error}; the name of a GraphML file ends with .graphml"
         raise FieldError("file", problem) from None
     except FieldError as error:

@@ -39,15 +39,13 @@ def needs_delays(graph: Topology) -> bool:
     return _longest_ns(graph) > HOP_NS
 
 
-def delay_warnings(graph: Topology, has_netem: bool) -> list[str]:
-    """Return a warning if the graph has delays that the emulation does not reproduce."""
-    if has_netem or not needs_delays(graph):
-        return []
-    return [
+def without_delays(graph: Topology) -> str:
+    """Return the warning that the emulation does not reproduce the graph's delays."""
+    return (
         f"link delays up to {_longest_ns(graph) / 1000:g} us: this kernel has no netem, so the testbed adds no delay "
         f"to a hop's own (about {HOP_NS / 1000:g} us), and round trips are shorter than in the scenario. "
         "`sluice doctor` names the remedy"
-    ]
+    )
 
 
 def _longest_ns(graph: Topology) -> int:

@@ -15,12 +15,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from sluice.hostagent.port.settings import PortAgentSettings, write_json
-from sluice.policy.errors import FieldError
 from sluice.policy.network.graph import Host, Topology
 from sluice.policy.schema.desired import PortBehaviour
 from sluice.policy.schema.entries import read
-
-DATAPATHS = ("auto", "netdev", "system")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,15 +34,6 @@ class Settings(PortAgentSettings):
     """Packets."""
     cheap_turns: bool = True
     """Whether ovs-vswitchd has the library of topologies/turns.c (userspace datapath). False is for comparison."""
-
-    def __post_init__(self) -> None:
-        if self.datapath not in DATAPATHS:
-            raise FieldError("datapath", f"must be one of {', '.join(DATAPATHS)}, not {self.datapath!r}")
-        if not 1 <= self.rto_min_ms <= 120_000:
-            raise FieldError("rto_min_ms", f"must be from 1 to 120000, not {self.rto_min_ms}")
-        if not 1 <= self.initial_window <= 1000:
-            raise FieldError("initial_window", f"must be from 1 to 1000 packets, not {self.initial_window}")
-        super().__post_init__()
 
     @property
     def ovs_dir(self) -> Path:

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
@@ -30,9 +30,7 @@ from sluice.runtime.command import CommandFailed
 from sluice.runtime.lifecycle import Watchdog, socket_path
 from sluice.runtime.process import Priority, allowed_priority, reap_orphans, spawn
 from sluice.runtime.wait import wait_until
-from sluice.topologies import commands as commands
-from sluice.topologies import emulation, ovs
-from sluice.topologies.processes import Probe
+from sluice.topologies import commands, emulation, ovs
 from sluice.topologies.settings import Settings, load_start
 
 TURNS_SOURCE = Path(__file__).with_name("turns.c")
@@ -60,6 +58,34 @@ DATABASE, SWITCH, PORT_AGENT = "ovsdb-server", "ovs-vswitchd", "port-agent"
 
 _PRIMER = "0180c200000e02000000ffff88b5" + "00" * 46
 """A frame of the local experimental EtherType to a link-local address. No host forwards or answers it."""
+
+
+ASK_EVERY_S = 3.0
+
+
+class Probe:
+    """Finds a process that lives but does nothing: asks it every ASK_EVERY_S, without waiting for the answer.
+
+    SIGALRM ends `argv` if there is none within its limit, as `ovs-appctl --timeout` does. Another failure is no sign,
+    because the process may have ended.
+    """
+
+    def __init__(self, argv: Sequence[str]) -> None:
+        self._argv = argv
+        self._asking: subprocess.Popen[bytes] | None = None
+        self._due_s = 0.0
+
+    def hangs(self) -> bool:
+        """Return whether the last question had no answer. It is true once for each such question."""
+        if self._asking is None:
+            if time.monotonic() >= self._due_s:
+                self._asking = spawn(self._argv, log_file=Path(os.devnull))
+            return False
+        code = self._asking.poll()
+        if code is None:
+            return False
+        self._asking, self._due_s = None, time.monotonic() + ASK_EVERY_S
+        return code == -signal.SIGALRM
 
 
 @dataclass

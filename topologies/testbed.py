@@ -8,7 +8,7 @@
 The end of the testbed's first process ends all of it. The kernel ends that process when the process that started the
 testbed dies. So even kill -9 leaves no process, namespace or interface behind. Several testbeds run side by side.
 
-A run with packets lost anywhere but in the emulated queues does not represent a network (`lost_packets`). The network
+A run with packets lost anywhere but in the emulated queues does not represent a network (`Testbed.losses`). The network
 itself drops packets beyond a port's buffer. The port program counts those drops, not this file.
 """
 
@@ -37,10 +37,11 @@ from sluice.policy.schemes.ports import DEFAULT_BUFFER_BYTES
 from sluice.policy.units import BITS_PER_BYTE, NS_PER_S
 from sluice.policy.wire.agents import PortHeartbeat, QueueCounters
 from sluice.runtime.command import run
+from sluice.runtime.identity import started
 from sluice.runtime.process import Priority, spawn
 from sluice.runtime.wait import wait_until
 from sluice.topologies import ovs, processes
-from sluice.topologies.qdiscs import delay_warnings, has_netem, needs_delays
+from sluice.topologies.qdiscs import has_netem, needs_delays, without_delays
 from sluice.topologies.settings import Settings
 
 _LOST_UPCALLS = re.compile(r"\blost:(\d+)")
@@ -51,22 +52,6 @@ _HOST_COUNTERS = (
     "IpInDiscards",
     "TcpInCsumErrors",
 )
-
-
-def lost_packets(bed: Testbed) -> dict[str, int]:
-    """Return lost packets by place, without places that lost none.
-
-    Each place counts from the start of the testbed, or of the process that counts there.
-    """
-    lost = {
-        **switch_side(partial(bed.exec, None)),
-        "upcalls of the switches": lost_upcalls(bed.ovs(["ovs-appctl", "dpctl/show"])),
-    }
-    for host in bed.topology.hosts:
-        lost |= interface_drops("host side", bed.exec(host.name, ["ip", "-s", "-j", "link", "show"]))
-        lost |= qdisc_drops("send queue of", bed.exec(host.name, ["tc", "-s", "-j", "qdisc", "show"]))
-        lost |= host_counters(host.name, bed.exec(host.name, ["nstat", "-a", "-s", "-z", "-j"]))
-    return {place: packets for place, packets in lost.items() if packets}
 
 
 def lost_upcalls(text: str) -> int:
@@ -145,8 +130,8 @@ class Testbed:
             initial_window=initial_window,
             cheap_turns=cheap_turns,
         )
-        for warning in delay_warnings(topology, has_netem=not needs_delays(topology) or has_netem()):
-            log.warning(warning)
+        if needs_delays(topology) and not has_netem():
+            log.warning("%s", without_delays(topology))
         bed = cls(topology, settings, _spawn_inside(topology, settings))
         try:
             bed._wait_ready()
@@ -322,8 +307,19 @@ class Testbed:
         wait_until(ready, f"{service} is back")
 
     def losses(self) -> dict[str, int]:
-        """Return packets lost so far outside the emulated queues, by place."""
-        return lost_packets(self)
+        """Return packets lost outside the emulated queues, by place, without places that lost none.
+
+        Each place counts from the start of the testbed, or of the process that counts there.
+        """
+        lost = {
+            **switch_side(partial(self.exec, None)),
+            "upcalls of the switches": lost_upcalls(self.ovs(["ovs-appctl", "dpctl/show"])),
+        }
+        for host in self.topology.hosts:
+            lost |= interface_drops("host side", self.exec(host.name, ["ip", "-s", "-j", "link", "show"]))
+            lost |= qdisc_drops("send queue of", self.exec(host.name, ["tc", "-s", "-j", "qdisc", "show"]))
+            lost |= host_counters(host.name, self.exec(host.name, ["nstat", "-a", "-s", "-z", "-j"]))
+        return {place: packets for place, packets in lost.items() if packets}
 
     def stop(self) -> None:
         """End the testbed. A second call does nothing."""
@@ -331,7 +327,7 @@ class Testbed:
         self._process.kill()
         self._process.wait()
         wait_until(
-            lambda: all(map(processes.has_ended, inits)),
+            lambda: not any(map(started, inits)),
             "the testbed has ended",
             timeout_s=STOP_TIMEOUT_S,
         )

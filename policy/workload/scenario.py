@@ -246,18 +246,6 @@ class SimulatorSettings:
         " (policy/schemes/ports.py).",
         default="real",
     )
-    late: str = entry(
-        Choice(("urgent", "plain")),
-        "A flow past its deadline. urgent: it continues as the most urgent (except under sluice). plain: as one without"
-        " a deadline.",
-        default="urgent",
-    )
-    drop_by: str = entry(
-        Choice(("thresholds", "push-out")),
-        "How a port drops what is least urgent first, if the policy has urgent_first. thresholds: as on the testbed"
-        " (dataplane/laws/drop_order.h). push-out: a packet that waits makes room for a more urgent one.",
-        default="thresholds",
-    )
     threads: int | None = entry(
         Whole(1, 64),
         "Threads that simulate one run. Their number changes no result. Events of one time are in another order than"

@@ -17,7 +17,7 @@ from sluice.runs import files
 from sluice.runs.files import FABRICS, Resolved
 from sluice.runs.progress import Progress, check_length, predicted_total_s, predicted_work, progress_file
 from sluice.runtime import extras
-from sluice.simulator.division import Division, divide, gains_by_parts
+from sluice.simulator.division import Division, divide
 from sluice.sweep import points as sweeps
 from sluice.sweep import table
 from sluice.sweep.run import DEFAULT_JOB_MINUTES, Cluster, check_start, run_points
@@ -80,17 +80,10 @@ def run_execute(arguments: argparse.Namespace) -> int:
 
 
 def _division(resolved: Resolved) -> Division:
-    """Divide the network. Say why one thread runs it although several are asked for, or that parts would be faster."""
-    scenario, _, topology = resolved
-    division = divide(scenario, topology)
+    """Divide the network. Say why one thread runs it although several are asked for."""
+    division = divide(resolved.scenario, resolved.topology)
     if division.obstacle:
         print(f"threads: {division.obstacle}, so one thread runs the whole network", file=sys.stderr)
-    elif scenario.simulator.threads is None and gains_by_parts(scenario, topology):
-        print(
-            f"threads: with {len(topology.hosts):,} hosts, --threads 1 takes about a fifth less CPU time, "
-            "with events of one time in another order",
-            file=sys.stderr,
-        )
     return division
 
 

@@ -18,10 +18,10 @@ FOUND = Path("build/fuzz")
 ROOMS = [
     "sluice.controller.openflow",
     "sluice.hostagent.wire",
-    "policy",
+    "sluice.policy",
     "sluice.runtime.toml",
     "sluice.runs.files",
-    "topologies",
+    "sluice.topologies",
     "sluice.webui.api",
 ]
 

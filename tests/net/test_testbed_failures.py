@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -15,10 +15,12 @@ import pytest
 from sluice import topologies
 from sluice.policy.errors import SluiceError
 from sluice.policy.schema.desired import PortBehaviour
+from sluice.runtime.identity import started
 from sluice.runtime.wait import wait_until
 from sluice.topologies import measure, ovs, processes
 from sluice.topologies.measure import Sender
 from sluice.topologies.testbed import Testbed
+from tests.kit.bundles import processes_in
 from tests.net.conftest import install
 
 
@@ -113,20 +115,7 @@ def test_start__a_failure_is_raised_and_nothing_stays(
     monkeypatch.setattr("sluice.topologies.testbed.Settings.save", lambda self, topology: None)
     with pytest.raises(SluiceError, match=r"(?s)did not start.*testbed\.log"):
         Testbed.start(graph, tmp_path / "bed")
-    assert leftovers(str(tmp_path)) == []
-
-
-def leftovers(text: str) -> list[str]:
-    """Return command lines of running processes that contain a text. Those of a testbed contain its run folder."""
-    found = []
-    for pid in processes.process_ids():
-        try:
-            line = Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        if text in line and pid != os.getpid():
-            found.append(line)
-    return found
+    assert processes_in(tmp_path) == []
 
 
 @contextmanager
@@ -137,8 +126,13 @@ def held(*paths: str) -> Iterator[set[str]]:
         yield {str(Path(f"/proc/self/fd/{number}").readlink()) for number in numbers}
 
 
-def namespaces_in_use() -> set[str | None]:
-    return {processes.namespace(pid, "net") for pid in processes.process_ids()}
+def namespaces() -> dict[int, str]:
+    """Return the network namespace of each process."""
+    found = {}
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has just ended
+            found[int(process.name)] = str((process / "ns/net").readlink())
+    return found
 
 
 def interfaces_of_testbeds() -> list[str]:
@@ -161,8 +155,8 @@ def test_start_and_stop_again_and_again_leaves_nothing(tmp_path: Path) -> None:
             assert bed.port_agent_state().behaviour.mark_bytes == 12_345
             bed.stop()
             bed.stop()
-            assert leftovers(str(tmp_path)) == [], round_
-            assert not spaces & namespaces_in_use()
+            assert processes_in(tmp_path) == [], round_
+            assert spaces.isdisjoint(namespaces().values())
     assert interfaces_of_testbeds() == []
 
 
@@ -193,14 +187,14 @@ def test_the_starter_killed__nothing_is_left(tmp_path: Path) -> None:
         os.kill(starter.pid, signal.SIGKILL)
         starter.wait()
         starter.stdout.close()
-        wait_until(lambda: leftovers(str(run_dir)) == [], "the testbed's processes are gone")
-        wait_until(lambda: not spaces & namespaces_in_use(), "the testbed's namespaces are gone")
+        wait_until(lambda: processes_in(run_dir) == [], "the testbed's processes are gone")
+        wait_until(lambda: spaces.isdisjoint(namespaces().values()), "the testbed's namespaces are gone")
     assert interfaces_of_testbeds() == []
     assert list(temporary.iterdir()) == []
 
 
 def in_namespaces(spaces: set[str], command: str) -> int:
-    pids = [pid for pid in processes.process_ids() if processes.namespace(pid, "net") in spaces]
+    pids = [pid for pid, space in namespaces().items() if space in spaces]
     lines = [Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ").strip() for pid in pids]
     return lines.count(command)
 
@@ -212,7 +206,7 @@ def test_orphans_are_reaped(bed: Testbed) -> None:
     subprocess.run([*inside, "sh", "-c", "(sleep 0.2 &) ; exit 0"], check=True)
 
     def zombies() -> list[int]:
-        return [pid for pid in processes.children(bed.pid) if processes.has_ended(pid)]
+        return [pid for pid in processes.children(bed.pid) if started(pid) is None]
 
     wait_until(zombies, "the orphan has ended", interval_s=0.005)
     wait_until(lambda: not zombies(), "it is reaped")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.sim.bottleneck import compiled
@@ -63,12 +63,15 @@ def by_sorted_list(script: list[int]) -> list[tuple[int, int]]:
     return result
 
 
-nears = st.sampled_from([0, 1, SLOTS, 100 * SLOTS, 10**9, 10**12])
+FAR = 100 * SLOTS
+FAR_AND_NEAR = [FAR, FAR, FAR - 10, ~(10**9), 10, 10, *[~(10**9)] * 5]
+"""Two events are added while their time is far, and two more when it is near: the first two come first."""
 
 
 @st.composite
-def scripts(draw: st.DrawFn, near: int) -> list[int]:
-    """Return delays and limits of all magnitudes. Many delays are equal, or at the edges of the ring."""
+def cases(draw: st.DrawFn) -> tuple[int, list[int]]:
+    """Return a width, and delays and limits of all magnitudes. Many delays are equal, or at the edges of the ring."""
+    near = draw(st.sampled_from([0, 1, SLOTS, 100 * SLOTS, 10**9, 10**12]))
     slot = 1 << (near // SLOTS).bit_length()
     ring = slot * SLOTS
     edges = [0, 1, slot, ring - 1, ring, ring + 1, 2 * ring, 5 * ring]
@@ -77,27 +80,20 @@ def scripts(draw: st.DrawFn, near: int) -> list[int]:
     )
     step = st.one_of(delay, st.one_of(delay, st.just(10**16)).map(lambda limit: ~limit))
     script = draw(st.lists(step, max_size=120))
-    return script + [~(10**16)] * (len(script) + 1)
+    return near, script + [~(10**16)] * (len(script) + 1)
 
 
 @settings(max_examples=200)
-@given(st.data())
-def test_events_come_as_from_a_sorted_list(run_script: RunScript, data: st.DataObject) -> None:
-    near = data.draw(nears)
-    script = data.draw(scripts(near))
+@example((SLOTS, FAR_AND_NEAR))
+@given(cases())
+def test_events_come_as_from_a_sorted_list(run_script: RunScript, case: tuple[int, list[int]]) -> None:
+    near, script = case
     assert run_script(near, script) == by_sorted_list(script)
 
 
-def test_far_and_near_events_of_one_time_come_in_the_order_of_their_adding(run_script: RunScript) -> None:
-    """Two events are added while their time is far, and two more when it is near: the first two come first."""
-    far = 100 * SLOTS
-    script = [far, far, far - 10, ~(10**9), 10, 10, *[~(10**9)] * 5]
-    assert run_script(SLOTS, script) == by_sorted_list(script)
-
-
-@pytest.mark.parametrize("events", [10, 20_000])
-def test_many_events_as_a_fabric_has_them(run_script: RunScript, events: int) -> None:
+def test_many_events_as_a_fabric_has_them(run_script: RunScript) -> None:
     """Each event that is taken adds another one. So their number is constant; some coincide, and some are far."""
+    events = 20_000
     rng = np.random.default_rng(events)
     delays = rng.choice([0, 1200, 1200, 50_000, 10**7, 10**10], 3 * events)
     script = [*delays[:events].tolist()]

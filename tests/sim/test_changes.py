@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sluice.dataplane.windows import Window
 from sluice.policy import tags
 from sluice.policy.tags import ATTAINED_FIRST, ATTAINED_LAST, URGENCY_FIRST, URGENCY_LAST
 from sluice.simulator import _fabric as core
@@ -217,32 +216,27 @@ SIZE_BYTES = 10_000_000
 """8 ms of the link, so three quarters of the flow are late."""
 
 
-def late_flow(*, forgets_late: bool, until_ps: int) -> tuple[kit.Array, Window]:
-    """Return, for a late flow on an idle link, the bytes that it sent by tag, and its last window."""
+@pytest.mark.parametrize("forgets_late", [False, True])
+def test_late__goes_on_as_the_most_urgent_or_as_a_flow_without_a_deadline(forgets_late: bool) -> None:
+    """A flow alone on a link. Until its deadline, all its tags are its urgency."""
     settings = transport(control=core.Control.ucp, tags_deadlines=True, forgets_late=forgets_late)
     net = single(2, settings, down=Link(more={"count_tags": True}))
     net.flow(0, 1, SIZE_BYTES, deadline_ps=DEADLINE_PS)
-    net.run(until_ps)
-    return net.fabric.tag_counters()[net.towards[1]][:, 1].astype(np.int64), net.windows()[0]
 
+    def sent_bytes(until_ps: int) -> kit.Array:
+        net.run(until_ps)
+        by_tag: kit.Array = net.fabric.tag_counters()[net.towards[1]][:, 1].astype(np.int64)
+        return by_tag
 
-@pytest.mark.parametrize("forgets_late", [False, True])
-def test_deadline__until_it_has_passed_the_tag_is_the_urgency(forgets_late: bool) -> None:
-    sent, _ = late_flow(forgets_late=forgets_late, until_ps=DEADLINE_PS)
-    assert sent[URGENCY_FIRST : URGENCY_LAST + 1].sum() == sent.sum() > 0
-
-
-def test_late__goes_on_as_the_most_urgent() -> None:
-    sent, window = late_flow(forgets_late=False, until_ps=6 * MS)
-    assert sent[ATTAINED_FIRST : ATTAINED_LAST + 1].sum() == 0
-    assert sent[URGENCY_LAST] > SIZE_BYTES / 4
-    assert window.urgency_q16 > 10 << 16
-
-
-def test_late__plain_goes_on_as_a_flow_without_a_deadline() -> None:
-    sent, window = late_flow(forgets_late=True, until_ps=6 * MS)
-    before, _ = late_flow(forgets_late=True, until_ps=DEADLINE_PS)
-    late = (sent - before)[ATTAINED_FIRST : ATTAINED_LAST + 1]
-    assert late.sum() > SIZE_BYTES / 5  # packets that waited at the deadline keep their tags
-    assert np.flatnonzero(late).min() > 24  # tags of flows that sent more than a megabyte
-    assert window.urgency_q16 == 1 << 16
+    before = sent_bytes(DEADLINE_PS)
+    assert before[URGENCY_FIRST : URGENCY_LAST + 1].sum() == before.sum() > 0
+    late = sent_bytes(6 * MS) - before
+    attained, urgency_q16 = late[ATTAINED_FIRST : ATTAINED_LAST + 1], net.windows()[0].urgency_q16
+    if forgets_late:
+        assert attained.sum() > SIZE_BYTES / 5  # packets that waited at the deadline keep their tags
+        assert np.flatnonzero(attained).min() > 24  # tags of flows that sent more than a megabyte
+        assert urgency_q16 == 1 << 16
+    else:
+        assert attained.sum() == 0
+        assert late[URGENCY_LAST] > SIZE_BYTES / 4
+        assert urgency_q16 > 10 << 16

@@ -75,10 +75,9 @@ transports = st.fixed_dictionaries(
 def links(draw: st.DrawFn, delays: st.SearchStrategy[int] = delays) -> Link:
     more = {**draw(markings), "burst_bytes": draw(bursts)}
     buffer_bytes = draw(buffers)
-    if more[
-        "burst_bytes"
-    ]:  # where packets take no time, a buffer for one loses the second of two, again and again
-        buffer_bytes = max(buffer_bytes, 3 * FRAME)
+    if more["burst_bytes"]:
+        # Where packets take no time, flows in step find the same buffer full of the others, again and again.
+        buffer_bytes = NO_BOUND
     return Link(draw(rates), draw(delays), kit.discipline(**draw(disciplines)), buffer_bytes, more)
 
 
@@ -129,7 +128,7 @@ def assert_all_delivered(net: kit.Net, result: kit.Columns, columns: kit.Columns
 
 
 @pytest.mark.slow
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(st.data())
 def test_packets_are_conserved_at_every_event(data: st.DataObject) -> None:
     net, hosts = data.draw(networks())
@@ -144,7 +143,7 @@ def test_packets_are_conserved_at_every_event(data: st.DataObject) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=600)
+@settings(max_examples=200)
 @given(st.data())
 def test_every_flow_ends_and_nothing_is_left(data: st.DataObject) -> None:
     net, hosts = data.draw(networks())

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -55,13 +56,18 @@ static void timeout(struct sl_sender *s)
 """
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("controls")
+
+
 @pytest.fixture
-def compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Compile:
+def compiled(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Compile:
     """Compile the text of a control, and return settings that use it. Parameters that are not given have defaults."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
 
     def make(text: str, values: dict[str, int] | None = None, **settings: object) -> core.TransportSettings:
-        path = tmp_path / "control.h"
+        path = folder / "control.h"
         path.write_text(text)
         control = control_files.read(path)
         made = kit.transport(**settings)
@@ -87,14 +93,8 @@ def test_a_law_of_the_tree_is_the_same_from_a_file(compiled: Compile, name: str)
         rng = np.random.default_rng(7)
         for number in range(60):
             deadline = (number % 3 == 1) * (number + 10) * MS
-            net.flow(
-                number % 5,
-                5,
-                int(rng.integers(1, 10**6)),
-                number * 300 * US,
-                deadline_ps=deadline,
-                size_known=number % 2,
-            )
+            size_bytes, start_ps = int(rng.integers(1, 10**6)), number * 300 * US
+            net.flow(number % 5, 5, size_bytes, start_ps, deadline_ps=deadline, size_known=number % 2)
         done = net.finish()
         assert net.port(net.towards[5]).marked
         assert net.port(net.towards[5]).dropped
@@ -149,11 +149,8 @@ def test_a_loss_and_a_timeout_have_hooks(compiled: Compile) -> None:
 
 
 def test_without_hooks_a_loss_halves_the_window_and_a_timeout_leaves_one_packet(compiled: Compile) -> None:
-    text = "\n".join(
-        line for line in OWN.splitlines() if "SL_ON_LOSS" not in line and "SL_ON_TIMEOUT" not in line
-    )
-    text = text.replace("static void loss", "__attribute__((unused)) static void loss")
-    text = text.replace("static void timeout", "__attribute__((unused)) static void timeout")
+    text = OWN.replace("#define SL_ON_LOSS loss\n#define SL_ON_TIMEOUT timeout\n", "")
+    text = re.sub("static void (loss|timeout)", r"__attribute__((unused)) static void \1", text)
     net = bottleneck(1, TRIP, compiled(text, {"start_milli": 100_000}), buffer_bytes=30 * FRAME)
     forever(net, 0, 1)
     net.run(MS // 2)
@@ -263,28 +260,26 @@ def test_telemetry_is_what_each_port_of_a_switch_says(compiled: Compile) -> None
     assert (seen["penalty_q20"] & 0xFFFF) == pytest.approx(trips, rel=0.15)
 
 
-def test_a_wrong_file_is_named_with_the_compilers_words(compiled: Compile, tmp_path: Path) -> None:
+def test_a_wrong_file_is_named_with_the_compilers_words(compiled: Compile) -> None:
     with pytest.raises(SluiceError, match=r"control .*control\.h does not compile:(.|\n)*nonsense") as error:
         compiled(OWN.replace("s->pacing_bytes_per_s", "s->nonsense"))
     assert "control.h:13" in str(error.value)
 
 
-def test_the_same_text_is_compiled_once(compiled: Compile, tmp_path: Path) -> None:
-    compiled(OWN)
-    [library] = (tmp_path / "cache").rglob("*.so")
-    compiled(OWN, {"start_milli": 1})
-    assert [*(tmp_path / "cache").rglob("*.so")] == [library]
-    compiled(OWN.replace("/ 1000", "/ 1001"))
-    assert len([*(tmp_path / "cache").rglob("*.so")]) == 2
-
-
-def test_other_parameters_are_refused(compiled: Compile, tmp_path: Path) -> None:
-    compiled(OWN)
-    [library] = (tmp_path / "cache").rglob("*.so")
+def test_the_same_text_is_compiled_once_and_other_parameters_are_refused(
+    compiled: Compile, folder: Path
+) -> None:
+    text = OWN.replace("SL_CONTROL own", "SL_CONTROL once")
+    compiled(text)
+    [library] = folder.rglob("once-*.so")
+    compiled(text, {"start_milli": 1})
+    assert [*folder.rglob("once-*.so")] == [library]
+    compiled(text.replace("/ 1000", "/ 1001"))
+    assert len([*folder.rglob("once-*.so")]) == 2
     with pytest.raises(ValueError, match="no control of this version with 3 parameters"):
         kit.transport().load_control(str(library), [1, 2, 3])
     with pytest.raises(ValueError, match="cannot open shared object"):
-        kit.transport().load_control(str(tmp_path / "none.so"), [])
+        kit.transport().load_control(str(folder / "none.so"), [])
 
 
 def test_flows_with_other_settings_share_a_link(compiled: Compile) -> None:

@@ -8,13 +8,10 @@ from pathlib import Path
 
 from tests.sim.bottleneck import CORE
 
-INCLUDE_ANY = re.compile(r"^#include [<\"]([^>\"]+)", re.MULTILINE)
 INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
 ROW = re.compile(r"^\| `([a-z/]+)` \|.*\| ([^|]+) \|$", re.MULTILINE)
 LAWS = CORE.parents[1] / "dataplane" / "laws"
 SOURCES = sorted(CORE.rglob("*.[ch]pp"))
-FIRST = [path for path in SOURCES if path.suffix == ".hpp" and path.with_suffix(".cpp").exists()]
-"""Headers with a source of their own. The source includes its header first, so each build compiles them alone."""
 
 
 def allowed() -> dict[str, set[str]]:
@@ -29,10 +26,6 @@ def folder_of(path: Path) -> str:
 
 def room(folder: str) -> str:
     return folder.partition("/")[0]
-
-
-def test_table__names_every_folder_of_the_core() -> None:
-    assert set(allowed()) == {folder_of(path) for path in SOURCES}
 
 
 def test_table__no_room_includes_a_later_one() -> None:
@@ -54,11 +47,3 @@ def test_table__its_permissions_are_those_that_the_sources_use() -> None:
         others = {str(Path(include).parent) for include in includes} - {folder_of(path)}
         used.setdefault(folder_of(path), set()).update(others)
     assert used == allowed()
-
-
-def test_include__a_source_includes_its_own_header_first() -> None:
-    assert FIRST
-    for header in FIRST:
-        first = INCLUDE_ANY.search(header.with_suffix(".cpp").read_text())
-        assert first is not None
-        assert first[1] == str(header.relative_to(CORE))

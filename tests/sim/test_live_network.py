@@ -193,17 +193,9 @@ def test_policy__another_one_is_in_force_at_the_next_step(engine: Engine, scheme
     assert {beat.policy_version for beat in observed.host_heartbeats(engine).values()} == {version}
 
 
-def test_policy__flows_keep_the_scheme_under_which_they_started(driven: Driven, engine: Engine) -> None:
-    driven.run(1.0)
-    driven.put(Policy.from_document({"scheme": "tcp"}))
-    driven.run(1.5)
-    for record in all_flows(engine):
-        began_s = record.started_at - EPOCH_S
-        if abs(began_s - 101.0) > 0.2:
-            assert record.scheme == ("tcp" if began_s > 101.0 else "mlfq-adaptive")
-
-
-def test_policy__marks_follow_it(driven: Driven, engine: Engine) -> None:
+def test_policy__flows_keep_the_scheme_under_which_they_started_and_marks_follow_it(
+    driven: Driven, engine: Engine
+) -> None:
     driven.run(1.0)
     driven.put(Policy.from_document({"scheme": "tcp"}))
     driven.run(2.0)
@@ -216,9 +208,11 @@ def test_policy__marks_follow_it(driven: Driven, engine: Engine) -> None:
         for what in ("packets", "marked")
     )
     assert sum(sent[1]) > sum(sent[0])
-    assert sum(marked[1]) == pytest.approx(sum(marked[0]), abs=50), (
-        "only flows of the earlier scheme are marked"
-    )
+    assert sum(marked[1]) == pytest.approx(sum(marked[0]), abs=50), "only earlier flows are marked"
+    for record in all_flows(engine):
+        began_s = record.started_at - EPOCH_S
+        if abs(began_s - 101.0) > 0.2:
+            assert record.scheme == ("tcp" if began_s > 101.0 else "mlfq-adaptive")
 
 
 def test_policy__that_the_scenario_excludes_is_refused_and_the_one_before_stays(engine: Engine) -> None:

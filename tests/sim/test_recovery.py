@@ -324,63 +324,64 @@ def overtaken(*later: Step) -> list[Step]:
     return [*burst(3), (ROUND_TRIP, ARRIVES, 1), *later]
 
 
-@pytest.mark.slow
-def test_nothing_is_missing_before_a_later_packet_has_arrived(play: Play) -> None:
-    assert play([*burst(3), (ROUND_TRIP, ARRIVES, 0), (10**6, NOTHING, 0)])[-1] == (-1, NEVER)
+def duplicates(windows: int) -> list[Step]:
+    """A packet arrives twice in each of so many round trips."""
+    return [(ROUND_TRIP, ARRIVES_AGAIN, 0, 10 * k, 10 * k + 10) for k in range(windows)]
 
 
-def test_a_packet_may_be_missing_for_a_quarter_of_the_least_round_trip(play: Play) -> None:
-    due = ROUND_TRIP + ROUND_TRIP // 4
-    assert play(overtaken((due - 1, NOTHING, 0), (due, NOTHING, 0)))[-3:] == [
-        (-1, due),
-        (-1, due),
-        (0, NEVER),
-    ]
+QUARTER, LATER = ROUND_TRIP // 4, 10**6
+DUE = ROUND_TRIP + QUARTER
 
 
-def test_a_packet_that_arrives_meanwhile_is_not_lost(play: Play) -> None:
-    assert play(overtaken((ROUND_TRIP + 10, ARRIVES, 0), (10**6, NOTHING, 0)))[-1] == (-1, NEVER)
-
-
-def test_of_packets_that_left_at_once_the_number_says_which_was_first(play: Play) -> None:
-    assert play(overtaken((10**6, NOTHING, 0)))[-1] == (0, NEVER), "0 is lost; 2 may be on its way"
+@pytest.mark.parametrize(
+    ("steps", "last"),
+    [
+        pytest.param(
+            [*burst(3), (ROUND_TRIP, ARRIVES, 0), (LATER, NOTHING, 0)], (-1, NEVER), id="no later one arrived"
+        ),
+        pytest.param(overtaken((DUE - 1, NOTHING, 0)), (-1, DUE), id="a quarter of the least round trip"),
+        pytest.param(overtaken((DUE, NOTHING, 0)), (0, NEVER), id="and no longer"),
+        pytest.param(
+            overtaken((ROUND_TRIP + 10, ARRIVES, 0), (LATER, NOTHING, 0)),
+            (-1, NEVER),
+            id="it arrived meanwhile",
+        ),
+        pytest.param(overtaken((LATER, NOTHING, 0)), (0, NEVER), id="of those that left at once, the first"),
+        *(
+            pytest.param(
+                overtaken(*duplicates(n)), (-1, DUE + n * QUARTER), id=f"{n} round trips with duplicates"
+            )
+            for n in (1, 2, 3)
+        ),
+        pytest.param(
+            overtaken(*((ROUND_TRIP, ARRIVES_AGAIN, 0, una, 10) for una in range(10))),
+            (-1, DUE + QUARTER),
+            id="a second duplicate of a round trip changes nothing",
+        ),
+        pytest.param(
+            overtaken(*duplicates(1000)), (-1, 2 * ROUND_TRIP), id="at most the smoothed round trip"
+        ),
+        *(
+            pytest.param(
+                overtaken(*duplicates(1), *[(ROUND_TRIP, RECOVERY_ENDS)] * recoveries),
+                (-1, ROUND_TRIP + steps * QUARTER),
+                id=f"{recoveries} recoveries without a duplicate",
+            )
+            for recoveries, steps in ((15, 2), (16, 1))
+        ),
+    ],
+)
+def test_how_long_a_packet_may_be_missing(play: Play, steps: list[Step], last: tuple[int, int]) -> None:
+    """The window is a quarter of the least round trip, and a quarter more for each round trip with a duplicate."""
+    assert play(steps)[-1] == last
 
 
 def test_what_left_again_is_missing_from_then_on(play: Play) -> None:
     """It is lost a second time only if a packet that left after it arrives."""
-    due = ROUND_TRIP + ROUND_TRIP // 4
-    again = overtaken((due, NOTHING, 0), (due, LEAVES, 0), (due, ARRIVES, 2))
-    assert play([*again, (10**6, NOTHING, 0)])[-1] == (-1, NEVER)
-    later = [(due + 1, LEAVES, 3), (due + 1 + ROUND_TRIP, ARRIVES, 3)]
-    assert play([*again, *later])[-1] == (-1, due + ROUND_TRIP + ROUND_TRIP // 4)
-
-
-@pytest.mark.parametrize("duplicates", [1, 2, 3])
-def test_each_round_trip_with_a_duplicate_widens_the_window(play: Play, duplicates: int) -> None:
-    """It widens by a quarter of the minimum round trip, but never beyond the smoothed one."""
-    told = [(ROUND_TRIP, ARRIVES_AGAIN, 0, 10 * k, 10 * k + 10) for k in range(duplicates)]
-    assert play(overtaken(*told, (ROUND_TRIP, NOTHING, 0)))[-1] == (
-        -1,
-        ROUND_TRIP + (1 + duplicates) * ROUND_TRIP // 4,
-    )
-
-
-def test_a_second_duplicate_of_a_round_trip_changes_nothing(play: Play) -> None:
-    told = [(ROUND_TRIP, ARRIVES_AGAIN, 0, una, 10) for una in range(10)]
-    assert play(overtaken(*told))[-1] == (-1, ROUND_TRIP + 2 * ROUND_TRIP // 4)
-
-
-def test_the_window_ends_at_the_smoothed_round_trip(play: Play) -> None:
-    told = [(ROUND_TRIP, ARRIVES_AGAIN, 0, k, k + 1) for k in range(1000)]
-    assert play(overtaken(*told))[-1] == (-1, 2 * ROUND_TRIP)
-
-
-@pytest.mark.parametrize(("recoveries", "steps"), [(15, 2), (16, 1)])
-def test_sixteen_recoveries_without_a_duplicate_narrow_it_again(
-    play: Play, recoveries: int, steps: int
-) -> None:
-    told = [(ROUND_TRIP, ARRIVES_AGAIN, 0, 0, 1), *[(ROUND_TRIP, RECOVERY_ENDS)] * recoveries]
-    assert play(overtaken(*told))[-1] == (-1, ROUND_TRIP + steps * ROUND_TRIP // 4)
+    again = overtaken((DUE, NOTHING, 0), (DUE, LEAVES, 0), (DUE, ARRIVES, 2))
+    assert play([*again, (LATER, NOTHING, 0)])[-1] == (-1, NEVER)
+    later = [(DUE + 1, LEAVES, 3), (DUE + 1 + ROUND_TRIP, ARRIVES, 3)]
+    assert play([*again, *later])[-1] == (-1, DUE + DUE)
 
 
 def swap_queues(net: kit.Net, every_ps: int) -> kit.Columns:

@@ -169,22 +169,28 @@ def test_a_link_that_is_down_carries_nothing_and_every_flow_ends(multipath: str)
 RATE_BPS = 80_000_000
 SIZE_BYTES, HEADER_BYTES = 1000, 66
 FRAME_US = (SIZE_BYTES + HEADER_BYTES) * 8e6 / RATE_BPS
+LONG = {"from": "h2", "to": "h1", "bytes": "3MB"}
+
+
+def fcts_us(*flows: dict[str, Any], uplink: str, initial_window: int = 10, **scheme: Any) -> list[float]:
+    """Return the completion times of flows among three hosts at one switch."""
+    document = {
+        "name": "uplink",
+        "fabric": {"topology": "single", "hosts": 3, "host_rate": "80Mbit"},
+        "scheme": {"name": "dctcp", **scheme},
+        "transport": {"connections": "persistent", "initial_window": initial_window},
+        "simulator": {"uplink": uplink},
+        "workload": {"flow": list(flows)},
+    }
+    return [fct_ps / 1e6 for fct_ps in run(document).flows["fct_ps"].tolist()]
 
 
 @pytest.mark.parametrize(
     ("uplink", "crossings"), [("fabric", 2), ("kernel", 2), ("fair", 2), ("free", 2), ("unshaped", 1)]
 )
 def test_a_packet_is_serialised_at_every_port_that_has_the_links_rate(uplink: str, crossings: int) -> None:
-    document = {
-        "name": "uplink",
-        "fabric": {"topology": "single", "hosts": 2, "host_rate": "80Mbit"},
-        "scheme": {"name": "dctcp"},
-        "transport": {"connections": "persistent"},
-        "simulator": {"uplink": uplink},
-        "workload": {"flow": [{"from": "h2", "to": "h1", "bytes": f"{SIZE_BYTES}B"}]},
-    }
-    (fct_ps,) = run(document).flows["fct_ps"].tolist()
-    assert fct_ps / 1e6 == pytest.approx(crossings * FRAME_US, abs=0.2)
+    (fct_us,) = fcts_us({"from": "h2", "to": "h1", "bytes": f"{SIZE_BYTES}B"}, uplink=uplink)
+    assert fct_us == pytest.approx(crossings * FRAME_US, abs=0.2)
 
 
 @pytest.mark.parametrize(("uplink", "packets"), [("fabric", (5, 1000)), ("kernel", (3, 25))])
@@ -193,20 +199,9 @@ def test_a_short_flow_passes_a_long_one_of_its_host_only_with_host_queues(
     host_queues: bool, uplink: str, packets: tuple[int, int]
 ) -> None:
     """The two flows share no port but their host's. In one queue, the short flow waits for so many packets."""
-    document = {
-        "name": "host-queues",
-        "fabric": {"topology": "single", "hosts": 3, "host_rate": "80Mbit"},
-        "scheme": {"name": "pias", "queues": 2, "thresholds": ["100KB"], "host_queues": host_queues},
-        "transport": {"connections": "persistent"},
-        "simulator": {"uplink": uplink},
-        "workload": {
-            "flow": [
-                {"from": "h2", "to": "h1", "bytes": "3MB"},
-                {"from": "h2", "to": "h3", "bytes": f"{SIZE_BYTES}B", "start": "100ms"},
-            ]
-        },
-    }
-    waited_us = run(document).flows["fct_ps"][1] / 1e6 - 2 * FRAME_US
+    short = {"from": "h2", "to": "h3", "bytes": f"{SIZE_BYTES}B", "start": "100ms"}
+    pias: dict[str, Any] = {"name": "pias", "queues": 2, "thresholds": ["100KB"], "host_queues": host_queues}
+    waited_us = fcts_us(LONG, short, uplink=uplink, **pias)[1] - 2 * FRAME_US
     frame_us = 1526 * 8e6 / RATE_BPS
     least, most = (0, 2) if host_queues else packets
     assert least * frame_us <= waited_us <= most * frame_us
@@ -214,22 +209,10 @@ def test_a_short_flow_passes_a_long_one_of_its_host_only_with_host_queues(
 
 def test_flows_of_a_fair_host_send_in_turn() -> None:
     """A flow of 20 packets beside one of 2,000 has half of their host's link, not what the other leaves."""
-    size_bytes = 20 * 1448
-    document = {
-        "name": "fair",
-        "fabric": {"topology": "single", "hosts": 3, "host_rate": "80Mbit"},
-        "scheme": {"name": "dctcp"},
-        "transport": {"connections": "persistent", "initial_window": 1000},
-        "simulator": {"uplink": "fair"},
-        "workload": {
-            "flow": [
-                {"from": "h2", "to": "h1", "bytes": "3MB"},
-                {"from": "h2", "to": "h3", "bytes": f"{size_bytes}B", "start": "100ms"},
-            ]
-        },
-    }
+    short = {"from": "h2", "to": "h3", "bytes": f"{20 * 1448}B", "start": "100ms"}
     frame_us = 1514 * 8e6 / RATE_BPS
-    assert run(document).flows["fct_ps"][1] / 1e6 == pytest.approx(2 * 20 * frame_us, abs=3 * frame_us)
+    fct_us = fcts_us(LONG, short, uplink="fair", initial_window=1000)[1]
+    assert fct_us == pytest.approx(2 * 20 * frame_us, abs=3 * frame_us)
 
 
 def test_a_kernels_port_has_queues_without_marks_or_bound() -> None:
@@ -237,7 +220,7 @@ def test_a_kernels_port_has_queues_without_marks_or_bound() -> None:
     document = {
         "name": "kernel",
         "fabric": {"topology": "single", "hosts": 2, "host_rate": "80Mbit"},
-        "scheme": {"name": "fish", "queues": 4, "thresholds": ["10KB", "100KB", "1MB"]},
+        "scheme": {"name": "fish", "queues": 4, "thresholds": ["10KB", "100KB", "1MB"], "mark_by": "ahead"},
         "simulator": {"links": "emulated", "uplink": "kernel"},
         "workload": {"flow": [{"from": "h2", "to": "h1", "bytes": "1MB"}]},
     }
@@ -250,6 +233,7 @@ def test_a_kernels_port_has_queues_without_marks_or_bound() -> None:
     assert discipline.scheduler == core.Scheduler.strict
     settings, discipline = make(port, False)
     assert (settings.mark_bytes, settings.tells_hosts) == (policy.mark_at, False)
+    assert settings.mark_by == core.MarkBy.ahead
     given = [*(policy.shares or ()), 0, 0, 0, 0]
     assert discipline.shares == pytest.approx([max(share, 0.002) for share in given])
     assert discipline.burst_bytes == 20_000

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many short runs in a few processes: each one runs once, and failures are named."""
+"""Runs of the command on the simulator that a signal ends, and the pages whose commands run there."""
 
 from __future__ import annotations
 

@@ -83,13 +83,16 @@ def test_sweep__a_failed_point_is_named_and_the_others_run(scenario: Path, tmp_p
     done = sweep(scenario, out, "--schemes", "dctcp", "tcp")
     assert done.returncode == 1
     assert "failed: dctcp/load-0.5/seed-01:" in done.stdout
-    assert (out / "tcp/load-0.5/seed-01/summary.json").exists()
+    (finished,) = written_at(out).items()
+    assert finished[0] == "tcp/load-0.5/seed-01"
     assert "failed: tcp" not in done.stdout
     known = describe(entry_of(tmp_path, "out"))
     assert (known["state"], known["finished"], known["points"]) == ("partial", 1, 2)
     assert known["reason"].startswith("1 of 2 points failed; dctcp/load-0.5/seed-01: ")
     shutil.rmtree(out / "dctcp")
     assert sweep(scenario, out, "--schemes", "dctcp", "tcp").returncode == 0
+    assert len(written_at(out)) == 2
+    assert finished in written_at(out).items()
     known = describe(entry_of(tmp_path, "out"))
     assert (known["state"], known["reason"]) == ("done", "")
 

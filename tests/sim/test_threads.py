@@ -19,16 +19,13 @@ import sluice.simulator.network
 import sluice.simulator.run
 from sluice import cli
 from sluice.runs.bundle import read_flows
-from sluice.runs.files import scenario_with
 from sluice.simulator import _fabric as core
-from sluice.simulator.division import gains_by_parts
 from sluice.simulator.network import near_ps
 from sluice.simulator.taps import Columns, Taps
-from sluice.topologies import build_topology
 from tests.sim import kit
 from tests.sim.bottleneck import compiled
 from tests.sim.kit import FRAME, GBIT, MS, US, Link
-from tests.sim.threaded import DOCUMENT, FABRICS, RACKS, digest, simulation
+from tests.sim.threaded import FABRICS, digest, simulation
 
 pytestmark = pytest.mark.slow
 
@@ -299,15 +296,3 @@ def test_run__says_in_one_line_why_one_thread_runs_it(
     assert cli.main([*words, str(tmp_path / "two"), "--threads", "2"]) == 0
     assert "threads: no link delay is long enough" in capsys.readouterr().err
     assert read_flows(tmp_path / "whole") == read_flows(tmp_path / "two")
-
-
-@pytest.mark.parametrize(
-    ("leaves", "scheme", "expected"),
-    [(16, "dctcp", True), (15, "dctcp", False), (16, "d3", False)],
-)
-def test_gains_by_parts__of_a_large_network_that_can_be_divided(
-    leaves: int, scheme: str, expected: bool
-) -> None:
-    fabric = {**RACKS, "leaves": leaves, "spines": 4, "hosts_per_leaf": 16}
-    large, *_ = scenario_with(DOCUMENT, fabric=fabric, scheme={"name": scheme})
-    assert gains_by_parts(large, build_topology(large)) is expected

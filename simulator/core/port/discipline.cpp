@@ -38,11 +38,6 @@ template <class Scheduler, class Queue> class PriorityQueueing final : public Qu
 		return priorities_.empty();
 	}
 
-	Packet *least_urgent(Packet *arriving, Time now) override
-	{
-		return priorities_.least_urgent(arriving, now);
-	}
-
 	void visit(const std::function<void(const Packet &)> &visit) const override
 	{
 		priorities_.visit(visit);

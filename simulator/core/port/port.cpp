@@ -196,9 +196,7 @@ bool Port::make_room(Packet *arriving, Time now)
 		return false;
 	}
 	while (waiting_bytes(now) + arriving->frame_bytes > kind_->buffer_bytes) {
-		Packet *victim = kind_->settings.drop_order == DropOrder::PushOut
-					 ? waiting_.least_urgent(arriving, now)
-					 : waiting_.displaced(arriving);
+		Packet *victim = waiting_.displaced(arriving);
 
 		if (victim != arriving)
 			take_off(*victim);

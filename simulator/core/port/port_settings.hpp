@@ -14,8 +14,8 @@ namespace sluice
 {
 
 // Which packet a port without room for an arriving one drops. Arrival: the arriving one. Urgency: as
-// laws/drop_order.h. PushOut: the least urgent packet that waits, if it is less urgent than the arriving one.
-enum class DropOrder : std::uint8_t { Arrival, Urgency, PushOut };
+// laws/drop_order.h.
+enum class DropOrder : std::uint8_t { Arrival, Urgency };
 
 struct PortSettings {
 	std::uint64_t bps = 0;

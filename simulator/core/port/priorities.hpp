@@ -5,7 +5,6 @@
 #pragma once
 
 #include <array>
-#include <bit>
 #include <utility>
 
 #include "packet/packet.hpp"
@@ -42,19 +41,6 @@ template <class Scheduler, class Queue> class Priorities
 	bool empty() const
 	{
 		return !waiting_;
-	}
-
-	Packet *least_urgent(Packet *arriving, Time now)
-	{
-		unsigned lowest = std::bit_width(waiting_) - 1;
-
-		if (!waiting_ || lowest <= arriving->queue)
-			return arriving;
-		Packet *packet = queues_[lowest].pop(now);
-
-		if (queues_[lowest].empty())
-			waiting_ &= ~(1U << lowest);
-		return packet;
 	}
 
 	template <class Visit> void visit(Visit &&visit) const

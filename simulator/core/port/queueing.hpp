@@ -35,13 +35,6 @@ class Queueing
 		return arriving;
 	}
 
-	// The least urgent packet that waits at a lower priority than `arriving`, otherwise `arriving`.
-	// It is in no queue when this returns.
-	virtual Packet *least_urgent(Packet *arriving, Time)
-	{
-		return arriving;
-	}
-
 	virtual void visit(const std::function<void(const Packet &)> &visit) const = 0;
 };
 

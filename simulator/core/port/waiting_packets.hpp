@@ -60,11 +60,6 @@ class WaitingPackets
 		return other_ ? other_->displaced(arriving) : arriving;
 	}
 
-	Packet *least_urgent(Packet *arriving, Time now)
-	{
-		return other_ ? other_->least_urgent(arriving, now) : strict_.least_urgent(arriving, now);
-	}
-
 	// Goes over to another discipline. The packets wait on, in the order in which they would
 	// have been sent.
 	void change(std::unique_ptr<Queueing> other, Time now)

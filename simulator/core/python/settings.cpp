@@ -108,8 +108,7 @@ void bind_port(nb::module_ &m)
 		.value("ahead", SL_MARK_BY_AHEAD);
 	nb::enum_<DropOrder>(m, "DropOrder")
 		.value("arrival", DropOrder::Arrival)
-		.value("urgency", DropOrder::Urgency)
-		.value("push_out", DropOrder::PushOut);
+		.value("urgency", DropOrder::Urgency);
 	auto settings = nb::class_<P>(m, "PortSettings")
 				.def(nb::init<>())
 				.def_rw("bps", &P::bps)

@@ -124,10 +124,9 @@ def test_scenario__what_only_the_simulator_needs() -> None:
         "rto_initial": "3ms",
         "uplink": "free",
         "links": "emulated",
-        "late": "plain",
     }
     assert read(changed(simulator=given)).simulator == SimulatorSettings(
-        "per-packet", 0, "plain", 2, 40_000, 3000, "free", "emulated", "plain"
+        "per-packet", 0, "plain", 2, 40_000, 3000, "free", "emulated"
     )
 
 

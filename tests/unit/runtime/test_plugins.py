@@ -2,8 +2,6 @@
 import importlib
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -101,6 +99,7 @@ SCHEME = FILES["my_scheme.py"]
         ("x = 1", "has no Scheme, no topology"),
         ("x = ", r"line 1: invalid syntax"),
         ("\nraise ValueError('a defect')", r"bad.py, line 2: ValueError: a defect"),
+        ("raise ModuleNotFoundError('x', name='policy')", "import from sluice.plugin"),
         (SCHEME.replace('"my-scheme"', '"pias"'), 'there is a scheme "pias" already; choose another name'),
         (SCHEME.replace("queues=3,", "queues=4,"), "queue rule three-rows does not allow 4 queues"),
         (
@@ -138,12 +137,3 @@ def test_the_page_names_all_that_a_plugin_may_import() -> None:
     section = PAGE.read_text().partition("## What a plugin may import\n")[2].partition("\n## ")[0]
     rows = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
     assert sorted(re.findall(r"`(\w+)`", " ".join(rows))) == sorted(plugin.__all__)
-
-
-def test_a_plugin_with_the_names_of_before__learns_the_new_one(tmp_path: Path) -> None:
-    """The folders of the tree must not be on the path, as for the command."""
-    old = saved(tmp_path, "old.py", "from policy import controls\n")
-    argv = [sys.executable, "-P", "-m", "sluice", "run", "demo", "--plugin", str(old)]
-    done = subprocess.run(argv, capture_output=True, text=True, cwd=tmp_path)
-    assert done.returncode == 2
-    assert "import from sluice.plugin" in done.stderr

@@ -10,40 +10,26 @@ from sluice.hostagent.port import machine_watch
 from sluice.policy.network.graph import Port
 from sluice.policy.tags import TAG_COUNT
 from sluice.topologies import commands, testbed
-from sluice.topologies.qdiscs import HOP_NS, delay_warnings, needs_delays
+from sluice.topologies.qdiscs import HOP_NS, needs_delays, without_delays
 
 LONG = topologies.build("single", link_delay_ns=5_000_000, host_delay_ns=HOP_NS)
 SHORT = topologies.build("leaf-spine", link_delay_ns=200, host_delay_ns=20_000)
 PORT = Port("s1", 2, "h2", 0, rate_bps=100_000_000, delay_ns=2_000_000, edge=True)
 
 
-def test_delays_within_a_hops_own_need_nothing() -> None:
+def test_a_delay_longer_than_a_hops_own_needs_netem_and_the_warning_names_the_longest() -> None:
     assert not needs_delays(SHORT)
-    assert delay_warnings(SHORT, has_netem=False) == []
-
-
-def test_without_netem_a_longer_delay_gives_a_warning_with_the_longest() -> None:
     assert needs_delays(LONG)
-    (warning,) = delay_warnings(LONG, has_netem=False)
-    assert "5050 us" in warning
-    assert "no netem" in warning
+    assert "5050 us: this kernel has no netem" in without_delays(LONG)
 
 
 def test_both_directions_of_a_link_are_delayed_behind_the_port() -> None:
-    links, forwarding = commands.delayed(PORT)
-    assert links.stdin is not None
-    assert {line.split()[2] for line in links.stdin.splitlines()} == {"s1-eth2~a", "s1-eth2~b"}
-    assert forwarding.stdin is not None
-    lines = forwarding.stdin.splitlines()
+    links, forwarding = (command.stdin or "" for command in commands.delayed(PORT))
+    assert {line.split()[2] for line in links.splitlines()} == {"s1-eth2~a", "s1-eth2~b"}
     for here, there in (("s1-eth2~a", "s1-eth2~b"), ("s1-eth2~b", "s1-eth2~a")):
-        assert any(line.startswith(f"qdisc add dev {there} root netem delay 2000us") for line in lines)
-        assert any(f"dev {here} ingress" in line and line.endswith(f"redirect dev {there}") for line in lines)
-
-
-def test_no_forwarding_begins_before_its_delay() -> None:
-    forwarding = commands.delayed(PORT)[1].stdin or ""
-    for here, there in (commands.inner_ends(PORT), commands.inner_ends(PORT)[::-1]):
-        assert forwarding.index(f"dev {there} root netem") < forwarding.index(f"dev {here} ingress")
+        delay = forwarding.index(f"qdisc add dev {there} root netem delay 2000us")
+        assert delay < forwarding.index(f"dev {here} ingress"), "no forwarding begins before its delay"
+        assert f"redirect dev {there}\n" in forwarding
 
 
 @pytest.mark.parametrize(("rate_bps", "delay_ns"), [(10**8, 2 * 10**6), (10**10, 10**8)])
