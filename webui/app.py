@@ -17,7 +17,19 @@ from flask_openapi3.openapi import OpenAPI
 from sqlalchemy import Engine
 
 from sluice.policy.version import VERSION
-from sluice.webui import agents, auth, enrolment, flows, live, network, policies, ports, runs, scoreboard
+from sluice.webui import (
+    agents,
+    auth,
+    enrolment,
+    flows,
+    hosts,
+    live,
+    network,
+    policies,
+    ports,
+    runs,
+    scoreboard,
+)
 from sluice.webui.access import allowed_hosts, check_channel, check_host
 from sluice.webui.api import Error, errors, query_error
 from sluice.webui.figures import RecentFlows
@@ -68,7 +80,7 @@ APIS = (
     flows.classes_api,
     ports.sanctions_api,
     flows.api,
-    flows.hosts_api,
+    hosts.api,
     scoreboard.api,
     runs.api,
     agents.api,

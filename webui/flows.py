@@ -1,33 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Flows: records taken from agents and listed, flows under way, completion times, missed deadlines, size classes.
-
-And one host: what its agent reports, its flows, and its link.
-"""
+"""Flows: records taken from agents and listed, flows under way, completion times, missed deadlines, size classes."""
 
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
-import numpy as np
 from flask import Response, jsonify
 from pydantic import Field
 from sqlalchemy import Engine
 
-from sluice.policy.figures.metrics import distribution
-from sluice.policy.network.graph import Topology
 from sluice.policy.schema import entries
 from sluice.policy.schema.entries import write
 from sluice.policy.wire import records
-from sluice.policy.wire.agents import HostHeartbeat, LinkCounters, LivingConnection, RunningFlow
-from sluice.store.desired import current_topology
-from sluice.store.flow_queries import FILTERS, MOST_COLUMNS, FlowColumns, class_sizes, find_flows, sent_flows
+from sluice.policy.wire.agents import HostHeartbeat, LivingConnection, RunningFlow
+from sluice.store.flow_queries import FILTERS, MOST_COLUMNS, FlowColumns, class_sizes, find_flows
 from sluice.store.flows import newest_flows
 from sluice.store.observed import AgentRow, all_agents
 from sluice.webui import figures
-from sluice.webui.api import AgentPath, Api, ApiError, Model, Since, model_of
-from sluice.webui.network import HostAgentModel, agent_document
-from sluice.webui.ports import SanctionModel, sanctions_now
+from sluice.webui.api import Api, Model, Since, model_of
 from sluice.webui.services import services
 
 
@@ -363,116 +354,3 @@ def classes(query: ClassesQuery) -> Response:
         limits_bytes=[records.SMALL_LIMIT_BYTES, records.MEDIUM_LIMIT_BYTES],
         seen={name: asdict(seen[name]) if name in seen else None for name in records.SIZE_CLASSES},
     )
-
-
-# ── One host ─────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-class LinkModel(model_of(LinkCounters)):  # type: ignore[misc]
-    """Counters of the host's own link."""
-
-
-class PlaceModel(Model):
-    """Where a host is in the network."""
-
-    ipv4: str = Field(description="empty if unknown")
-    ipv6: str = Field(description="empty if unknown")
-    mac: str
-    port: str | None = Field(description="the switch port of the host; null if unknown")
-    rate_bps: int | None = Field(description="of that port")
-
-
-class SentModel(Model):
-    """The scheduled and watched flows that the host has sent and that have ended."""
-
-    window_s: float = Field(
-        description="the records arrived within this time; shorter than requested if more records arrived"
-        " than the server evaluates"
-    )
-    flows: int
-    unfinished: int
-    fct: DistributionsModel = Field(description="microseconds")
-    slowdown: DistributionsModel
-    srtt_us: DistributionModel = Field(description="smoothed round-trip times at the ends of watched flows")
-    deadlines: DeadlineTotalsModel
-    controls: dict[str, int] = Field(description="number of flows by congestion control")
-
-
-class HostAnswer(Model):
-    name: str
-    at: float = Field(description="when the server made the answer")
-    place: PlaceModel | None = Field(description="null if the network does not name the host")
-    agent: HostAgentModel | None = Field(description="null if no agent of this host reports")
-    link: LinkModel | None = Field(description="null if the agent is away or reports no counters")
-    active: list[ActiveFlowModel] = Field(description="flows under way from or to the host, the newest first")
-    sent: SentModel
-    ended: list[FlowModel] = Field(description="the last flows from and to the host, newest first")
-    sanctions: list[SanctionModel]
-
-
-class HostQuery(Model):
-    window_s: float = Field(
-        60,
-        ge=1,
-        le=86_400,
-        allow_inf_nan=False,
-        description="count the flows whose records arrived within this many seconds",
-    )
-
-
-MOST_FLOWS = 20
-"""The most ended flows in the document."""
-
-
-hosts_api = Api("hosts", __name__, "One host: its agent, its flows, its link")
-
-
-@hosts_api.get("/hosts/<name>", answers=HostAnswer, errors=[404])
-def host(path: AgentPath, query: HostQuery) -> Response:
-    """The agent of a host, its flows under way and ended, round trips, deadlines, and the host's own link."""
-    engine, name, now = services().engine, path.name, time.time()
-    place, rows = _place(current_topology(engine), name), all_agents(engine)
-    agent = next((row for row in rows if row.name == name and row.kind == HostHeartbeat.KIND), None)
-    beats = living_hosts(rows)
-    if agent is None and place is None:
-        problem = f"neither the network nor an agent knows a host {name}"
-        raise ApiError(404, "unknown-host", problem, "name")
-    sent = sent_flows(engine, name, now - query.window_s)
-    return jsonify(
-        name=name,
-        at=now,
-        place=place,
-        agent=agent_document(agent) if agent else None,
-        link=write(beats[name].link) if name in beats and beats[name].link else None,
-        active=active_flows(beats, name),
-        sent={
-            "window_s": round(now - sent.since, 3),
-            "flows": len(sent.flows),
-            "unfinished": int(np.isnan(sent.flows.fct_us).sum()),
-            "fct": figures.fct_by_class(sent.flows),
-            "slowdown": figures.slowdown_by_class(sent.flows),
-            "srtt_us": distribution(sent.srtt_us),
-            "deadlines": figures.deadline_totals(sent.flows),
-            "controls": dict(sent.controls),
-        },
-        ended=find_flows(engine, {"host": name}, limit=MOST_FLOWS).rows,
-        sanctions=[sanction for sanction in sanctions_now(engine) if sanction["host"] == name],
-    )
-
-
-def _place(topology: Topology | None, name: str) -> dict[str, Any] | None:
-    """Return the host's addresses and the switch port to which it is connected; None outside the network."""
-    host = topology.host_by_name.get(name) if topology else None
-    if topology is None or host is None:
-        return None
-    leads_there = (
-        port for port in topology.ports if port.edge and (port.id == host.port or port.peer == name)
-    )
-    port = next(leads_there, None)
-    return {
-        "ipv4": host.ipv4,
-        "ipv6": host.ipv6,
-        "mac": host.mac,
-        "port": port.id if port else None,
-        "rate_bps": port.rate_bps if port else None,
-    }
