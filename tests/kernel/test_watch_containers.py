@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The watch of a whole machine: connections of namespaces that no agent serves, as containers have."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -4,8 +4,6 @@
 `make test-kubernetes` runs this. There is no cluster: the containers run under runc, in a network namespace.
 """
 
-from __future__ import annotations
-
 import configparser
 import importlib.util
 import json

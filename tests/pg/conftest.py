@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A real PostgreSQL server, and a real web process with several workers on either store."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import psutil

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A server of PostgreSQL that crashes amid deliveries: nothing that was answered is lost or doubled."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The partitions of flow records: made, removed, read meanwhile, and made of the table of an earlier version."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Iterator

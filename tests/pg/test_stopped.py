@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A process that is stopped (SIGSTOP) amid a transaction keeps its locks only for a while."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

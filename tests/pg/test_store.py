@@ -4,8 +4,6 @@
 The store's other tests, tests/unit/store, run on both stores.
 """
 
-from __future__ import annotations
-
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace

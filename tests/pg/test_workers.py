@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Several web workers on one store give the same answers."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

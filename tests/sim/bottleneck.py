@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """One link that several flows fill: the network, and measurements of its queue and goodput."""
 
-from __future__ import annotations
-
 import ctypes
 import subprocess
 from pathlib import Path

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tests of the simulator. The extension is compiled, if a source is newer, before a test imports it."""
 
-from __future__ import annotations
-
 from sluice.simulator.build import build
 
 build()

@@ -4,8 +4,6 @@
 Every flow sends one packet, because its initial window is 1. Its ACK takes a millisecond, and by then the test is over.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 

@@ -6,8 +6,6 @@ that a test starts still use the release build. The address sanitizer must be lo
 `make sanitize` does that.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import sys

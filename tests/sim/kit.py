@@ -7,8 +7,6 @@ result = net.finish()               # columns in the order of the flows' numbers
 net.port(net.towards[2]).most_bytes
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field

@@ -2,8 +2,6 @@
 """The event calendar against a sorted list: events come by time, and events of one time in the
 order of adding."""
 
-from __future__ import annotations
-
 import bisect
 import ctypes
 from collections.abc import Callable

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ports and hosts change while packets are in flight: nothing is lost, and the change takes effect at once."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """DCTCP, CUBIC and the echo of marks against the papers' analyses: windows, queues and shares."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from math import sqrt
 

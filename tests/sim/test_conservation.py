@@ -2,8 +2,6 @@
 """On random networks, sent = received + dropped + in flight at every event, and every flow gets
 all its bytes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

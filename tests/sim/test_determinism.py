@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The same seed gives the same bytes of output."""
 
-from __future__ import annotations
-
 import hashlib
 import subprocess
 import sys

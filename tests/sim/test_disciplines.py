@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Queue disciplines against their definitions: the fabric's port and a port in a few lines agree on every packet."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from itertools import pairwise

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A congestion control from one file: the same answers as a law of the tree, and windows and rates that are its own."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path

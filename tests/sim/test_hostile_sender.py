@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """One host sends 1,500 packets a second into a port of 20 Mb/s, whatever is marked or lost. Others share the port."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The include rule of the C++ core. The table in simulator/core/README.md says which folder may include which."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What does not fit into the numbers of the core is refused with its key, or counted exactly."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -3,8 +3,6 @@
 the time, so they wait for nothing.
 """
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 from typing import Any

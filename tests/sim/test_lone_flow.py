@@ -7,8 +7,6 @@ receiver T = D + sum(A_i + d_i)              a round trip: from a packet's start
 S = max(S_i)                        packets that leave back to back arrive this far apart
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

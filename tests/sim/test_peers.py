@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Controls of experiments/peers on one link: what their papers promise of queues, rates and shares."""
 
-from __future__ import annotations
-
 import ctypes
 import math
 import subprocess

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The reaction of a connection to losses, to the picosecond if the test can choose the lost packet."""
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Callable, Sequence
 from pathlib import Path

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Equal-cost paths: packets take them in turn, or flows by a hash that is independent of other switches' hashes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

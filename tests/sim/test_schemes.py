@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every scheme runs a scenario on a small fabric: all flows end, and the count of packets is right."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs of the command on the simulator that a signal ends, and the pages whose commands run there."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

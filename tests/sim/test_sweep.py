@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Real sweeps with the command and the simulator. Each point is a process."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

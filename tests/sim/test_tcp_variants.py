@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where implementations of TCP differ ([simulator.tcp]): each setting alone, against what it says."""
 
-from __future__ import annotations
-
 import csv
 from itertools import pairwise
 from typing import Any

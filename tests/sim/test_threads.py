@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """One run on several threads: their number changes no byte of the results."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import subprocess

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The windows of the deadline-aware controls: against the laws themselves, and against the papers' analyses."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Small fabrics whose runs use several threads, and digests of everything that a run hands out."""
 
-from __future__ import annotations
-
 import hashlib
 from collections import defaultdict
 from typing import Any

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """One switch in memory and its state, driven to rest or through time without a network."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

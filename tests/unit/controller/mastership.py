@@ -5,8 +5,6 @@ The lease, the application, its sessions and the recorder are the code itself. N
 what the thread would call. The switch takes roles and bundles as OpenFlow 1.3.5, section 6.3.6, says.
 """
 
-from __future__ import annotations
-
 import struct
 import time
 from collections import deque

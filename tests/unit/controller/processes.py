@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The controller as a process with its own store, and peers that answer in a thread."""
 
-from __future__ import annotations
-
 import socket
 import sys
 import threading

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A session with a switch that a test plays. The test reads the requests and gives the answers."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Mapping
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A switch that forwards by itself: its port agent's heartbeats take the place of OpenFlow."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 

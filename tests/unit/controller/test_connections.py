@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The one live connection of each datapath id, and what the controller takes from a switch."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import cast
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The code does what tests/model/Mastership.tla says, step by step. TLC has made the traces: `make model-traces`."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import shutil

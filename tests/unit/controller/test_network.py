@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The keeper of a network that Sluice did not make, with two switches in memory that are joined by a cable."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 

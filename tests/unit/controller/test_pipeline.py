@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The rules of a switch, and the changes that lead to them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import product
 

@@ -4,8 +4,6 @@
 The tests share one process. Each begins without switches and events, and the last one ends the process.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import socket

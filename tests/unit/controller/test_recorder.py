@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Desired state from the store, and rows and reports into it."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager

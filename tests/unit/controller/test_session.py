@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A session with a switch, and what it counts."""
 
-from __future__ import annotations
-
 import pytest
 
 from sluice.controller.openflow import answers

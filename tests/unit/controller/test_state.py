@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """One switch: how it comes to what it should hold, and the settings of its ports."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 from typing import Any

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The polling of a switch, and the adaptation of its thresholds."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import cycle
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """OpenFlow over TLS: peers with the right certificate, with another one, and with none."""
 
-from __future__ import annotations
-
 import os
 import socket
 import ssl

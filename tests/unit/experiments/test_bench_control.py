@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The benchmark of the control loop, in small: it measures what it names."""
 
-from __future__ import annotations
-
 import pytest
 
 from experiments.bench.control import SCHEMES, measure_decoding, measure_loop

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every option of the experiments gets wrong values. Each ends with code 2 and a line that names the option."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

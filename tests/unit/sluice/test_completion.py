@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Each test runs `sluice` as a shell does that completes a line."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

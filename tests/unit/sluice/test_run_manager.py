@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The run manager with small programs in place of `sluice run`."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

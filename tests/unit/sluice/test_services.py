@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The services of the `sluice` command: their tables, their examples, and what they report to systemd."""
 
-from __future__ import annotations
-
 import importlib
 import os
 import re

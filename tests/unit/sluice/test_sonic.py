@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The export against a schema of SONiC's tables, and against the way of a packet through them."""
 
-from __future__ import annotations
-
 import json
 from functools import cache
 from pathlib import Path

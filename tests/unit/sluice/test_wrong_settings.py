@@ -4,8 +4,6 @@
 An error names the setting as it was written there. No other exception, and no value that the published schema forbids.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Stores of either kind. Each is a copy, because that costs much less than to make its tables."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from itertools import count

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who may do what: tokens, certificates, sanctions, and the list of what was done."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import replace
 

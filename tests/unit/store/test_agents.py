@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What agents report, how long ago, and what the network then is."""
 
-from __future__ import annotations
-
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A store's file: its engine, its migration, its rows of desired state and its lease; and a power failure."""
 
-from __future__ import annotations
-
 import sqlite3
 import threading
 from collections.abc import Iterator

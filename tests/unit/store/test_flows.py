@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Flow records: kept once, listed in pages, and summed."""
 
-from __future__ import annotations
-
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace

@@ -4,8 +4,6 @@
 tests/fuzz has inputs of all kinds for the same functions.
 """
 
-from __future__ import annotations
-
 import struct
 
 import pytest

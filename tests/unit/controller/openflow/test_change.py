@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Changes and requests as messages; meters; and the rules that a switch reports, read back."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Iterator
 from typing import Any

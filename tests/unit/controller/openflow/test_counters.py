@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Statistics replies as counters, and the hosts that a switch remembers."""
 
-from __future__ import annotations
-
 import struct
 
 import numpy as np

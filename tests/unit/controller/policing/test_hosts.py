@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """From counters to verdicts: policing proves false tags and never accuses honest hosts."""
 
-from __future__ import annotations
-
 from types import ModuleType
 from typing import TypeAlias
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The frames of hostile hosts."""
 
-from __future__ import annotations
-
 import struct
 
 import pytest

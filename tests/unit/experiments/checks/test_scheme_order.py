@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The order of schemes on both fabrics."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

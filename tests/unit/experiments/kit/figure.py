@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A whole new figure, as short as one is: marks or none, against load."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from experiments.kit.draw import Panel, against_load, line_of

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The one command line, and the steps from it to a verdict."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace

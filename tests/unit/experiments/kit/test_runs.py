@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Finished runs: by variant, load and seed; ratios and differences are paired by seed."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

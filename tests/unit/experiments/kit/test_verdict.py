@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A verdict as JSON, as an exit code, and as a table; the claims in it, and their intervals."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

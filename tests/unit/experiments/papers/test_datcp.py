@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The experiments on DATCP know which flow of a run is which of the scenario."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The experiments on the scheme sluice compare fairly."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A web process for commands that use the REST API."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from typing import Any

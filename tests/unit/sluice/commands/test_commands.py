@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Commands that ask a running system, or run within one, and files that they cannot read."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import threading

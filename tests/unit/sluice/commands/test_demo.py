@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The demonstration and its display, and what is refused before a long run begins."""
 
-from __future__ import annotations
-
 import socket
 import time
 from collections.abc import Mapping

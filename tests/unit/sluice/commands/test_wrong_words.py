@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every argument of every command gets wrong values. Each ends with code 2 and a line that says what is wrong."""
 
-from __future__ import annotations
-
 import argparse
 import re
 import time

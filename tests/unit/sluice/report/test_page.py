@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The report's page."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The bundle, and the version of each flow."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Scenario, distribution and flow files, also those of other simulators: flow lists, sizes and a topology."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The progress of a run: figures so far, progress.json."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

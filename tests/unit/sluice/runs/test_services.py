@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The services around a run, and what prevents one."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tour and its scoreboard."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from pathlib import Path

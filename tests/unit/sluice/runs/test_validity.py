@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """When the machine, not the network, decided a run; and thresholds that fit one."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import cast

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The points of a sweep, its table, its start, its jobs on a cluster, and its progress."""
 
-from __future__ import annotations
-
 import json
 import sys
 import tomllib
