@@ -158,7 +158,7 @@ def transport_settings(
     settings.urgent_after_bytes = policy.urgent_after or 0
     settings.tags_sizes = scheme.tags_sizes
     settings.tags_bursts = transport.tags == "socket"
-    settings.forgets_late = scheme.forgets_late
+    settings.forgets_late = scheme.forgets_late or simulator.late == "plain"
     _vary(settings, simulator.tcp or TcpVariant())
     return settings
 

@@ -246,6 +246,12 @@ class SimulatorSettings:
         " (policy/schemes/ports.py).",
         default="real",
     )
+    late: str = entry(
+        Choice(("urgent", "plain")),
+        "A flow past its deadline. urgent: it continues as the most urgent (except under sluice). plain: as one without"
+        " a deadline.",
+        default="urgent",
+    )
     threads: int | None = entry(
         Whole(1, 64),
         "Threads that simulate one run. Their number changes no result. Events of one time are in another order than"

@@ -56,7 +56,7 @@ def test_scheme__all_flows_end(scheme: str, recovery: str) -> None:
     [
         {"multipath": "per-packet", "packets_per_ack": 2},
         {"links": "emulated"},
-        {"uplink": "unshaped"},
+        {"uplink": "unshaped", "late": "plain"},
         {"links": "emulated", "uplink": "kernel", "tick": "4ms", "packets_per_ack": 2},
     ],
     ids=["sprayed", "emulated", "unshaped", "kernel"],
