@@ -22,10 +22,21 @@ what the kernel does with a declaration.
 """
 
 from sluice.hostagent.sockets.deadline import DeadlineSocket, DeadlineStream, FlowQuenched
-from sluice.hostagent.sockets.flow import DeclaredFlow, FlowFields, Quench, WrongField
-from sluice.hostagent.sockets.options import FlowState, NoAgent, Phase, declare, declared, state, undeclare
+from sluice.hostagent.sockets.flow import FLOW, DeclaredFlow, FlowFields, Quench, WrongField, pack_flow
+from sluice.hostagent.sockets.options import (
+    STATE,
+    FlowState,
+    NoAgent,
+    Phase,
+    declare,
+    declared,
+    state,
+    undeclare,
+)
 
 __all__ = [
+    "FLOW",
+    "STATE",
     "DeadlineSocket",
     "DeadlineStream",
     "DeclaredFlow",
@@ -38,6 +49,7 @@ __all__ = [
     "WrongField",
     "declare",
     "declared",
+    "pack_flow",
     "state",
     "undeclare",
 ]

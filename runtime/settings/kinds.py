@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 from sluice.policy.schema.entries import INTERFACE
-from sluice.policy.schema.kinds import Kind
+from sluice.policy.schema.kinds import Kind, Schema
 from sluice.runtime.toml import can_name_a_file
 
 _USERINFO = re.compile(r"(://[^:/@?]*):[^/]*@")
@@ -56,6 +56,9 @@ class Outside(Kind):
     def flag_problem(self, value: Any) -> str | None:
         """Why the value must not be on a command line, with the remedy; None if it may."""
         return None
+
+    def schema(self) -> Schema:
+        return {"type": "string"}
 
 
 def split_address(text: str) -> tuple[str, int]:
@@ -148,6 +151,9 @@ class Prefix(Kind):
     @property
     def allowed(self) -> str:
         return "a prefix such as 10.9.0.0/16 or 2001:db8::/32, with no bit set behind it"
+
+    def schema(self) -> Schema:
+        return {"type": "string"}
 
 
 @dataclass(frozen=True)
@@ -370,6 +376,9 @@ class Age(Kind):
     def allowed(self) -> str:
         return f'a time such as 90s, 10min, 12h or 7d, or "{FOR_EVER}"'
 
+    def schema(self) -> Schema:
+        return {"type": "string"}
+
     def show(self, value: Any) -> str:
         if math.isinf(value):
             return f'"{FOR_EVER}"'
@@ -394,6 +403,9 @@ class CountOrForEver(Kind):
     @property
     def allowed(self) -> str:
         return f'a whole number of at least 1, or "{FOR_EVER}"'
+
+    def schema(self) -> Schema:
+        return {"anyOf": [{"type": "integer", "minimum": 1}, {"const": FOR_EVER}]}
 
     def show(self, value: Any) -> str:
         return f'"{FOR_EVER}"' if math.isinf(value) else str(value)

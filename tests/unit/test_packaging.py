@@ -97,6 +97,12 @@ def test_a_unit_waits_for_its_service_and_watches_it(name: str) -> None:
     assert int(service["WatchdogSec"]) >= 30
 
 
+@pytest.mark.parametrize("name", ["controller", "web"])
+def test_controller_and_web_have_no_capability(name: str) -> None:
+    service = unit(name)["Service"]
+    assert (service["User"], service["CapabilityBoundingSet"]) == ("sluice", "")
+
+
 @pytest.mark.parametrize("name", SERVICES)
 def test_the_exposure_does_not_grow(name: str) -> None:
     if shutil.which("systemd-analyze") is None:
