@@ -13,7 +13,7 @@ MKDOCS := NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs
 DURATION ?=
 STAGE ?=
 NAME ?=
-JOBS ?= 5
+JOBS ?= 6
 # Keep compiled modules. Tests start hundreds of processes, and each would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 export OPENBLAS_NUM_THREADS := 1
@@ -128,7 +128,7 @@ coverage-cpp: venv ## line coverage of the simulator's core and the laws by its 
 	$(PYTHON) -m gcovr --root . --object-directory simulator/build/coverage simulator/build/coverage \
 		--filter simulator/core/ --filter dataplane/laws/ --fail-under-line $(CORE_COVERAGE)
 
-# Five files at once use two cores, because many tests wait most of the time. tests/conftest.py mixes the files.
+# Six files at once use two cores, because many tests wait most of the time. tests/conftest.py mixes the files.
 TIERS := $(addprefix tests/,api kernel net pg sim unit web)
 test: setup ## all tests that this machine allows; ARGS="-k recovery" or a path chooses some
 	@tools/in-memory $(PYTHON) -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder \
