@@ -25,7 +25,7 @@ from sluice.run_manager import RunManager, answerer
 from sluice.runtime.local_calls import Listener
 from sluice.store.desired import mark_applied, put_policy
 from sluice.store.observed import add_event, put_agent, put_sanction
-from sluice.webui import agents, api, flows, live, policies, ports, runs, scoreboard
+from sluice.webui import agents, api, flows, hosts, live, policies, ports, runs, scoreboard
 from sluice.webui import network as network_documents
 from sluice.webui.api import Model
 from sluice.webui.app import create_app
@@ -37,7 +37,7 @@ from tests.web.synthetic import Network, demotion
 
 MODELS: Mapping[str, type[Model]] = {
     model.__name__: model
-    for file in (agents, api, flows, live, network_documents, policies, ports, runs, scoreboard)
+    for file in (agents, api, flows, hosts, live, network_documents, policies, ports, runs, scoreboard)
     for model in vars(file).values()
     if isinstance(model, type) and issubclass(model, Model)
 }
