@@ -14,6 +14,7 @@ import logging
 import socket
 import ssl
 import sys
+from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -63,7 +64,7 @@ UNSENT_BYTES = 131_072
 LINGER_S, MOST_LINGERING = 1.0, 10
 """Time to discard what a refused client still sends, and for how many. Closed with unread data, a socket takes its
 answer back."""
-PARKED_S, MOST_PARKED = 10.0, 500
+PARKED_S, MOST_PARKED = 10.0, 5000
 """While more clients are refused, the time after which their connections end, and for how many. Many a client tries
 again once its connection has ended, and each attempt costs a millisecond."""
 AT_ONCE = 8
@@ -71,18 +72,21 @@ AT_ONCE = 8
 PAUSE_S, AFTER_PAUSE = 0.02, 400
 """If more connections wait than are accepted at once: a pause, and how many come after it. By then, clients that only
 connect have gone, and cost a tenth of a request."""
-REQUESTS_PER_S, BURST = 250, 150
-"""Requests of strangers that begin in a second, and at once after a pause. Each costs about a millisecond of CPU time,
-and a page of the dashboard takes about a hundred."""
+TURNS_PER_S, BURST = 250, 150
+"""Turns that begin in a second, and at once after a pause. A turn costs about a millisecond of CPU time. Most requests
+take one, and a page of the dashboard is about a hundred requests."""
+HEALTH_TURNS = 3
+"""What a request for the health takes: it asks the store six times."""
 PLAIN, UNIX, AGENTS = "plain", "unix", "agents"
 """Kinds of listeners. Each has places of its own."""
 
 FLOWS_PATH, AGENTS_PATH = "/api/v1/flows", "/api/v1/agents/"
-PEEKED_BYTES = 64
-AGENTS_FIRST_BYTES = tuple(f"POST {path}".encode() for path in (FLOWS_PATH, AGENTS_PATH))
-"""How a first request begins that waits for no turn: agents' documents have threads and places of their own."""
 STREAM_PATH = "/api/v1/events"
 HEALTH_PATHS = ("/api/v1/health", "/health")
+PEEKED_BYTES = 64
+HEALTH_FIRST_BYTES = tuple(f"GET {path}".encode() for path in HEALTH_PATHS)
+AGENTS_FIRST_BYTES = tuple(f"POST {path}".encode() for path in (FLOWS_PATH, AGENTS_PATH))
+"""How a first request begins that waits for no turn: agents' documents have threads and places of their own."""
 _THREADS = {"agents": 8, "local-agents": 8, "health": 2, "streams": 1, "changes": 16}
 """One thread opens the streams: when all dashboards come back at once, the other requests get their turn."""
 MOST_WAITING = 500
@@ -113,18 +117,20 @@ def most_body_bytes(path: str) -> int:
 class Pace:
     """Lets the requests of strangers begin at a limited rate. The thread of the event loop uses it.
 
-    The newest goes first: in a flood that came at one moment, a later client does not wait for all of it.
+    The newest client goes first: in a flood that came at one moment, a later one does not wait for all of it. Further
+    requests of a connection come after all clients.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._left, self._counted_s = float(BURST), loop.time()
-        self._waiting: dict[object, Callable[[], bool]] = {}
+        self._waiting: OrderedDict[object, Callable[[], int]] = OrderedDict()
         self._is_pausing = False
 
-    def admit(self, client: object, begin: Callable[[], bool]) -> None:
-        """Call `begin` at the client's turn. It returns False if the client has gone, which costs no turn."""
+    def admit(self, client: object, begin: Callable[[], int], *, is_first: bool = True) -> None:
+        """Call `begin` at the client's turn. It returns how many the request takes: 0 if the client has gone."""
         self._waiting[client] = begin
+        self._waiting.move_to_end(client, last=is_first)
         if not self._is_pausing:
             self._continue()
 
@@ -135,14 +141,14 @@ class Pace:
 
     def _continue(self) -> None:
         now_s = self._loop.time()
-        self._left = min(BURST, self._left + REQUESTS_PER_S * (now_s - self._counted_s))
+        self._left = min(BURST, self._left + TURNS_PER_S * (now_s - self._counted_s))
         self._counted_s = now_s
         while self._waiting and self._left >= 1:
             _, begin = self._waiting.popitem()
             self._left -= begin()
         self._is_pausing = bool(self._waiting)
         if self._is_pausing:
-            self._loop.call_later(AT_ONCE / REQUESTS_PER_S, self._continue)
+            self._loop.call_later(AT_ONCE / TURNS_PER_S, self._continue)
 
 
 class Bridge:
@@ -312,7 +318,8 @@ class Connection(httputil.HTTPServerConnectionDelegate):
             self.end()
         elif self.kind == PLAIN and not first.startswith(AGENTS_FIRST_BYTES):
             self._expect(503, "busy", "too many callers without a token; try again in a moment")
-            self.bridge.pace.admit(self, self._read)
+            turns = HEALTH_TURNS if first.startswith(HEALTH_FIRST_BYTES) else 1
+            self.bridge.pace.admit(self, lambda: turns * self._read())
         else:
             self._read()
         return True
@@ -383,11 +390,11 @@ class Connection(httputil.HTTPServerConnectionDelegate):
             return
         begins = self.bridge.loop.create_future()
 
-        def begin() -> bool:
+        def begin() -> int:
             begins.set_result(None)
-            return self.is_open
+            return self.is_open * (HEALTH_TURNS if kind == "health" else 1)
 
-        self.bridge.pace.admit(self, begin)
+        self.bridge.pace.admit(self, begin, is_first=False)
         await begins
 
     def on_close(self, server_conn: object) -> None:

@@ -15,7 +15,7 @@ from flask import Flask
 from sluice.webui import bridge as bridge_module
 from sluice.webui.access import Channel
 from sluice.webui.api import MAX_BODY_BYTES
-from sluice.webui.bridge import BURST, PLAIN, REQUESTS_PER_S, Bridge, Pace, kind_of
+from sluice.webui.bridge import BURST, PLAIN, TURNS_PER_S, Bridge, Pace, kind_of
 from sluice.webui.services import EXTENSION, Services, StreamPlaces
 from tests.unit.webui.conftest import TOKEN
 from tests.unit.webui.records import record
@@ -149,16 +149,16 @@ def test_pace__after_a_burst_the_newest_go_first_at_the_rate() -> None:
     loop, begun = FakeLoop(), list[int]()
     pace = Pace(loop)  # type: ignore[arg-type]
 
-    def request(number: int) -> bool:
+    def request(number: int) -> int:
         begun.append(number)
-        return number % 2 == 0  # the clients of odd numbers have gone, and cost nothing
+        return number % 2 == 0  # the clients of odd numbers have gone, and take no turn
 
     for number in range(4 * BURST):
         pace.admit(number, partial(request, number))
     at_once = 2 * BURST - 1
     assert begun == list(range(at_once))
     for _ in range(100):
-        loop.now_s += 1.0 / REQUESTS_PER_S
+        loop.now_s += 1.0 / TURNS_PER_S
         [resume] = loop.later
         loop.later.clear()
         resume()
@@ -168,17 +168,23 @@ def test_pace__after_a_burst_the_newest_go_first_at_the_rate() -> None:
     pace.forget(at_once)
     assert begun[-1] == at_once
     assert begun.count(at_once) == 1
+    pace.admit(-2, partial(request, -2), is_first=False)
+    loop.now_s += 100 * BURST / TURNS_PER_S
+    while loop.later:
+        loop.later.pop()()
+        loop.now_s += 1.0
+    assert begun[-1] == -2
 
 
 def test_pace__each_request_of_a_connection_waits_for_its_turn_but_no_agents_document(
     app: Flask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    turns: list[Callable[[], bool]] = []
+    turns: list[Callable[[], int]] = []
     admit = Pace.admit
 
-    def noted(pace: Pace, client: object, begin: Callable[[], bool]) -> None:
+    def noted(pace: Pace, client: object, begin: Callable[[], int], *, is_first: bool = True) -> None:
         turns.append(begin)
-        admit(pace, client, begin)
+        admit(pace, client, begin, is_first=is_first)
 
     monkeypatch.setattr(Pace, "admit", noted)
     last = request("GET", "/health")
