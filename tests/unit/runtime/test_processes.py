@@ -30,7 +30,11 @@ def ignored_interrupt() -> Iterator[None]:
 
 @pytest.mark.usefixtures("ignored_interrupt")
 def test_spawn__a_child_of_a_background_job_ends_at_an_interrupt(tmp_path: Path) -> None:
-    process = spawn([sys.executable, "-c", "import time; time.sleep(600)"], log_file=tmp_path / "log")
+    log = tmp_path / "log"
+    process = spawn(
+        [sys.executable, "-c", "import time; print('up', flush=True); time.sleep(600)"], log_file=log
+    )
+    wait_until(lambda: "up" in log.read_text(), "it is up")  # an interrupt of Python's own start may be lost
     process.send_signal(signal.SIGINT)
     wait_until(lambda: process.poll() is not None, "it has ended")
 
