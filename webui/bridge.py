@@ -86,7 +86,7 @@ HEALTH_PATHS = ("/api/v1/health", "/health")
 PEEKED_BYTES = 64
 HEALTH_FIRST_BYTES = tuple(f"GET {path}".encode() for path in HEALTH_PATHS)
 AGENTS_FIRST_BYTES = tuple(f"POST {path}".encode() for path in (FLOWS_PATH, AGENTS_PATH))
-"""How a first request begins that waits for no turn: agents' documents have threads and places of their own."""
+"""How a first request begins that waits for no turn: agents' documents have threads of their own."""
 _THREADS = {"agents": 8, "local-agents": 8, "health": 2, "streams": 1, "changes": 16}
 """One thread opens the streams: when all dashboards come back at once, the other requests get their turn."""
 MOST_WAITING = 500
@@ -115,10 +115,10 @@ def most_body_bytes(path: str) -> int:
 
 
 class Pace:
-    """Lets the requests of strangers begin at a limited rate. The thread of the event loop uses it.
+    """Lets requests at an address without TLS begin at a limited rate. The thread of the event loop uses it.
 
-    The newest client goes first: in a flood that came at one moment, a later one does not wait for all of it. Further
-    requests of a connection come after all clients.
+    The newest connection goes first, so a client that comes during a flood does not wait for all of it. Further
+    requests of a connection come after the first ones of all others.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -317,7 +317,7 @@ class Connection(httputil.HTTPServerConnectionDelegate):
         if not first:
             self.end()
         elif self.kind == PLAIN and not first.startswith(AGENTS_FIRST_BYTES):
-            self._expect(503, "busy", "too many callers without a token; try again in a moment")
+            self._expect(503, "busy", "too many requests came at once; try again in a moment")
             turns = HEALTH_TURNS if first.startswith(HEALTH_FIRST_BYTES) else 1
             self.bridge.pace.admit(self, lambda: turns * self._read())
         else:
