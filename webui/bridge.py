@@ -44,9 +44,9 @@ HEADER_S = 10.0
 KEEPALIVE_S = 75.0
 """Time from an answer to the end of the next header. It is longer than the pause between two heartbeats. Otherwise the
 server would close the connection under the next one."""
-MOST_HEADER_BYTES = 32_000
+MOST_HEADER_BYTES = 16_000
 """A browser with many cookies needs some thousand."""
-READ_BYTES = 32_768
+READ_BYTES = 16_384
 """Read at a time. It is more than a header may have, because Tornado looks for the end before the length."""
 BODY_S = 10.0
 """Time for a body, and one second more for each BODY_RATE_BYTES that have come."""
@@ -70,13 +70,11 @@ again once its connection has ended, and each attempt costs a millisecond."""
 AT_ONCE = 8
 """How many streams send their frames, and how many connections are accepted, before the loop looks for other work."""
 PAUSE_S, AFTER_PAUSE = 0.02, 400
-"""If more connections wait than are accepted at once: a pause, and how many come after it. By then, clients that only
-connect have gone, and cost a tenth of a request."""
-TURNS_PER_S, BURST = 250, 150
+"""If more connections come in this time than are accepted at once: a pause, and how many come after it. By then,
+clients that only connect have gone, and cost a tenth of a request."""
+TURNS_PER_S, BURST = 100, 150
 """Turns that begin in a second, and at once after a pause. A turn costs about a millisecond of CPU time. Most requests
 take one, and a page of the dashboard is about a hundred requests."""
-HEALTH_TURNS = 3
-"""What a request for the health takes: it asks the store six times."""
 PLAIN, UNIX, AGENTS = "plain", "unix", "agents"
 """Kinds of listeners. Each has places of its own."""
 
@@ -114,39 +112,64 @@ def most_body_bytes(path: str) -> int:
     return MAX_FLOWS_BODY_BYTES if path == FLOWS_PATH else MAX_BODY_BYTES
 
 
+class Allowance:
+    """How much may begin now, of what may begin at a limited rate."""
+
+    def __init__(self, per_s: float, burst: float, now_s: float) -> None:
+        """`burst`: how much may begin at once after a pause."""
+        self._per_s, self._burst = per_s, burst
+        self._left, self._counted_s = burst, now_s
+
+    def has_one(self, now_s: float) -> bool:
+        self._left = min(self._burst, self._left + self._per_s * (now_s - self._counted_s))
+        self._counted_s = now_s
+        return self._left >= 1
+
+    def take_one(self) -> None:
+        self._left = max(-self._burst, self._left - 1)
+
+
 class Pace:
     """Lets requests at an address without TLS begin at a limited rate. The thread of the event loop uses it.
 
     The newest connection goes first, so a client that comes during a flood does not wait for all of it. Further
-    requests of a connection come after the first ones of all others.
+    requests of a connection come after the first ones of all others. Requests for the health have a line of their own,
+    and the two lines take turns.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._left, self._counted_s = float(BURST), loop.time()
-        self._waiting: OrderedDict[object, Callable[[], int]] = OrderedDict()
+        self._allowance = Allowance(TURNS_PER_S, BURST, loop.time())
+        self._lines: dict[bool, OrderedDict[object, Callable[[], bool]]] = {
+            is_health: OrderedDict() for is_health in (True, False)
+        }
+        self._is_health_next = True
         self._is_pausing = False
 
-    def admit(self, client: object, begin: Callable[[], int], *, is_first: bool = True) -> None:
-        """Call `begin` at the client's turn. It returns how many the request takes: 0 if the client has gone."""
-        self._waiting[client] = begin
-        self._waiting.move_to_end(client, last=is_first)
+    def admit(
+        self, client: object, begin: Callable[[], bool], *, is_health: bool, is_first: bool = True
+    ) -> None:
+        """Call `begin` at the client's turn. It returns False if the client has gone, and then takes no turn."""
+        line = self._lines[is_health]
+        line[client] = begin
+        line.move_to_end(client, last=is_first)
         if not self._is_pausing:
             self._continue()
 
     def forget(self, client: object) -> None:
         """Call `begin` of a client that has gone, so that its request ends. Without one, nothing happens."""
-        if begin := self._waiting.pop(client, None):
-            begin()
+        for line in self._lines.values():
+            if begin := line.pop(client, None):
+                begin()
 
     def _continue(self) -> None:
-        now_s = self._loop.time()
-        self._left = min(BURST, self._left + TURNS_PER_S * (now_s - self._counted_s))
-        self._counted_s = now_s
-        while self._waiting and self._left >= 1:
-            _, begin = self._waiting.popitem()
-            self._left -= begin()
-        self._is_pausing = bool(self._waiting)
+        while any(self._lines.values()) and self._allowance.has_one(self._loop.time()):
+            is_health = self._is_health_next == bool(self._lines[self._is_health_next])
+            _, begin = self._lines[is_health].popitem()
+            if begin():
+                self._allowance.take_one()
+                self._is_health_next = not is_health
+        self._is_pausing = any(self._lines.values())
         if self._is_pausing:
             self._loop.call_later(AT_ONCE / TURNS_PER_S, self._continue)
 
@@ -182,29 +205,31 @@ class Bridge:
         if kind == PLAIN:  # its connections inherit the length of the buffer
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, UNSENT_BYTES)
         self._listeners.append(listener)
-        self.loop.add_reader(listener, self._accept, kind, listener)
+        self._accept(kind, listener, Allowance(AT_ONCE / PAUSE_S, AT_ONCE, self.loop.time()), AT_ONCE)
 
-    def _accept(self, kind: str, listener: socket.socket, most: int = AT_ONCE) -> None:
+    def _accept(self, kind: str, listener: socket.socket, allowance: Allowance, most: int) -> None:
+        self.loop.add_reader(listener, self._accept, kind, listener, allowance, AT_ONCE)
         pause_s = PAUSE_S
         for _ in range(most):
+            if most == AT_ONCE and not allowance.has_one(self.loop.time()):
+                break
             try:
                 accepted, address = listener.accept()
             except BlockingIOError:
-                if most > AT_ONCE:
-                    self.loop.add_reader(listener, self._accept, kind, listener)
                 return
             except OSError as error:  # no descriptors: the client waits
                 log.warning("cannot accept a connection: %s", error)
                 pause_s = 0.1
                 break
-            accepted.setblocking(False)
-            if has_gone(accepted):
+            allowance.take_one()
+            if kind != UNIX and has_gone(accepted):
                 accepted.close()
             else:
+                accepted.setblocking(False)
                 Connection(self, kind, accepted, str(address[0]) if address else "").open()
         self.loop.remove_reader(listener)
         if not self.services.stopping.is_set():
-            self.loop.call_later(pause_s, self._accept, kind, listener, AFTER_PAUSE)
+            self.loop.call_later(pause_s, self._accept, kind, listener, allowance, AFTER_PAUSE)
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
         """Run a coroutine beside the others."""
@@ -280,8 +305,6 @@ class Bridge:
 
 def has_gone(connection: socket.socket) -> bool:
     """Return whether a TCP client has ended its side already. It gets no answer then, so its request costs little."""
-    if connection.family == socket.AF_UNIX:
-        return False
     return connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] == _CLOSE_WAIT
 
 
@@ -318,8 +341,7 @@ class Connection(httputil.HTTPServerConnectionDelegate):
             self.end()
         elif self.kind == PLAIN and not first.startswith(AGENTS_FIRST_BYTES):
             self._expect(503, "busy", "too many requests came at once; try again in a moment")
-            turns = HEALTH_TURNS if first.startswith(HEALTH_FIRST_BYTES) else 1
-            self.bridge.pace.admit(self, lambda: turns * self._read())
+            self.bridge.pace.admit(self, self._read, is_health=first.startswith(HEALTH_FIRST_BYTES))
         else:
             self._read()
         return True
@@ -328,7 +350,7 @@ class Connection(httputil.HTTPServerConnectionDelegate):
         """Read the first request. Returns False if the client has gone."""
         if self.socket.fileno() < 0:
             return False
-        if has_gone(self.socket):
+        if self.kind != UNIX and has_gone(self.socket):
             self.end()
             return False
         self._expect(408, "too-slow", f"no complete header within {HEADER_S:.0f} s")
@@ -390,11 +412,11 @@ class Connection(httputil.HTTPServerConnectionDelegate):
             return
         begins = self.bridge.loop.create_future()
 
-        def begin() -> int:
+        def begin() -> bool:
             begins.set_result(None)
-            return self.is_open * (HEALTH_TURNS if kind == "health" else 1)
+            return self.is_open
 
-        self.bridge.pace.admit(self, begin, is_first=False)
+        self.bridge.pace.admit(self, begin, is_health=kind == "health", is_first=False)
         await begins
 
     def on_close(self, server_conn: object) -> None:

@@ -286,9 +286,13 @@ api = Api("network", __name__, "Health, topology, schemes")
 @api.get("/health", answers=HealthAnswer)
 def health() -> Response:
     """Whether the store, the controller, its switches and the agents work."""
+    return Response(services().health.get(_health_now), mimetype="application/json")
+
+
+def _health_now() -> bytes:
     engine = services().engine
     agents = observed.all_agents(engine)
-    return jsonify(health_document(engine, time.time(), current_topology(engine), agents))
+    return jsonify(health_document(engine, time.time(), current_topology(engine), agents)).get_data()
 
 
 @api.get("/topology", answers=TopologyAnswer)

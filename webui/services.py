@@ -259,7 +259,25 @@ class StreamPlaces:
         return leave
 
 
+class SharedAnswer:
+    """An answer for all who ask within a moment, so that many requests ask the store a few times. Thread-safe."""
+
+    def __init__(self, keep_s: float) -> None:
+        self._keep_s = keep_s
+        self._lock = threading.Lock()
+        self._made_s, self._answer = -keep_s, b""
+
+    def get(self, make: Callable[[], bytes]) -> bytes:
+        """Return the answer that is younger than `keep_s`, or else make one."""
+        with self._lock:
+            if time.monotonic() - self._made_s >= self._keep_s:
+                self._answer, self._made_s = make(), time.monotonic()
+            return self._answer
+
+
 EXTENSION = "sluice"
+HEALTH_S = 0.2
+"""How old an answer about the health may be. To make one, the store is asked six times."""
 
 
 class Services:
@@ -287,6 +305,7 @@ class Services:
         self.stopping = live.stopping
         self.ingestion, self.heartbeats = Ingestion(engine), Heartbeats(engine)
         self.refusals, self.streams = Refusals(engine), StreamPlaces(most_streams)
+        self.health = SharedAnswer(HEALTH_S)
         self.tally = Tally()
         """Counts of this process; housekeeping adds them to the store's totals within a second."""
 

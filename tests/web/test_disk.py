@@ -89,8 +89,12 @@ def test_a_store_that_is_no_longer_there_is_a_503_until_it_is_moved_back(server:
     answer = post(server, "after")
     assert (answer.status_code, error_of(answer)["code"]) == (503, "store-gone")
     assert "put it back" in error_of(answer)["problem"]
-    health = requests.get(f"{server.url}/api/v1/health", timeout=PATIENCE_S)
-    assert (health.status_code, error_of(health)["code"]) == (503, "store-gone")
+
+    def health() -> requests.Response:
+        return requests.get(f"{server.url}/api/v1/health", timeout=PATIENCE_S)
+
+    eventually(lambda: not health().ok, "the health is no longer the one of a moment ago")
+    assert (health().status_code, error_of(health())["code"]) == (503, "store-gone")
     assert not file.exists(), "no empty store in its place"
     away.rename(file)
     assert post(server, "before", "after").json() == {"accepted": 1, "known": 1}

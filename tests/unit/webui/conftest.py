@@ -60,7 +60,9 @@ def no_agent_is_late(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def app(engine: Engine) -> Iterator[Flask]:
+def app(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Iterator[Flask]:
+    """The application. Each request for the health asks the store."""
+    monkeypatch.setattr("sluice.webui.services.HEALTH_S", 0.0)
     stopping = threading.Event()
     yield create_app(engine, TOKEN, stopping)
     stopping.set()

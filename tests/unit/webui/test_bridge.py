@@ -149,12 +149,12 @@ def test_pace__after_a_burst_the_newest_go_first_at_the_rate() -> None:
     loop, begun = FakeLoop(), list[int]()
     pace = Pace(loop)  # type: ignore[arg-type]
 
-    def request(number: int) -> int:
+    def request(number: int) -> bool:
         begun.append(number)
         return number % 2 == 0  # the clients of odd numbers have gone, and take no turn
 
     for number in range(4 * BURST):
-        pace.admit(number, partial(request, number))
+        pace.admit(number, partial(request, number), is_health=False)
     at_once = 2 * BURST - 1
     assert begun == list(range(at_once))
     for _ in range(100):
@@ -168,23 +168,29 @@ def test_pace__after_a_burst_the_newest_go_first_at_the_rate() -> None:
     pace.forget(at_once)
     assert begun[-1] == at_once
     assert begun.count(at_once) == 1
-    pace.admit(-2, partial(request, -2), is_first=False)
+    pace.admit(-2, partial(request, -2), is_health=False, is_first=False)
+    for number in (-4, -6):
+        pace.admit(number, partial(request, number), is_health=True)
+    at_once = len(begun)
     loop.now_s += 100 * BURST / TURNS_PER_S
     while loop.later:
         loop.later.pop()()
         loop.now_s += 1.0
+    assert [number for number in begun[at_once : at_once + 8] if number % 2 == 0][:4:2] == [-6, -4]
     assert begun[-1] == -2
 
 
 def test_pace__each_request_of_a_connection_waits_for_its_turn_but_no_agents_document(
     app: Flask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    turns: list[Callable[[], int]] = []
+    turns: list[bool] = []
     admit = Pace.admit
 
-    def noted(pace: Pace, client: object, begin: Callable[[], int], *, is_first: bool = True) -> None:
-        turns.append(begin)
-        admit(pace, client, begin, is_first=is_first)
+    def noted(
+        pace: Pace, client: object, begin: Callable[[], bool], *, is_health: bool, is_first: bool = True
+    ) -> None:
+        turns.append(is_health)
+        admit(pace, client, begin, is_health=is_health, is_first=is_first)
 
     monkeypatch.setattr(Pace, "admit", noted)
     last = request("GET", "/health")
@@ -200,7 +206,7 @@ def test_pace__each_request_of_a_connection_waits_for_its_turn_but_no_agents_doc
             return answers
 
     assert asyncio.run(three_at_once()).count(b"HTTP/1.1 200 ") == 3
-    assert len(turns) == 3
+    assert turns == [True] * 3
     assert [reply.status for reply in call(app, flows)] == [200]
     assert len(turns) == 3
 

@@ -17,7 +17,7 @@ from sluice.store.observed import add_event, newest_events
 from sluice.webui import services
 from sluice.webui.figures import RecentFlows
 from sluice.webui.live import snapshot
-from sluice.webui.services import GREETING_EVENTS, Live
+from sluice.webui.services import GREETING_EVENTS, Live, SharedAnswer
 from tests.kit.known import known
 from tests.unit.webui.conftest import Client
 
@@ -160,3 +160,10 @@ def test_live__a_store_that_fails_is_told_and_survived(
             break
     stream.close()
     assert "trouble" in names
+
+
+def test_shared_answer__is_made_again_only_after_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    shared, answers = SharedAnswer(0.2), iter((b"1", b"2"))
+    times_s = iter((100.0, 100.0, 100.1, 100.3, 100.3))
+    monkeypatch.setattr("sluice.webui.services.time.monotonic", lambda: next(times_s))
+    assert [shared.get(lambda: next(answers)) for _ in range(3)] == [b"1", b"1", b"2"]
