@@ -27,7 +27,7 @@
  * Two steps are global functions. The kernel verifies each of them once, and not again after each way that leads to
  * it, so the program loads in a quarter of the time.
  */
-#include "packet.bpf.h"
+#include "transport.bpf.h"
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_tracing.h>
 #include "port.h"
@@ -178,18 +178,20 @@ static __always_inline void find_ip(struct __sk_buff *skb, __u32 *offset, __be16
 	*offset += VLAN_HLEN;
 }
 
-/* Does the packet end a direction of a TCP connection? */
-static __always_inline int is_fin(struct __sk_buff *skb, __u32 offset, __be16 ethertype)
+/* Does the packet, or the one inside a tunnel's, end a direction of a TCP connection? */
+static __always_inline int is_fin(struct __sk_buff *skb, __u32 ip_offset, __be16 ethertype)
 {
-	__u8 first, protocol, flags;
-	int is_ipv4 = ethertype == bpf_htons(ETH_P_IP);
-	__u32 at = offset + (is_ipv4 ? offsetof(struct iphdr, protocol) : offsetof(struct ipv6hdr, nexthdr));
+	struct transport t = {.ip_offset = ip_offset, .ethertype = ethertype};
+	__u32 frame;
+	__u8 flags;
 
-	if (bpf_skb_load_bytes(skb, offset, &first, 1) || bpf_skb_load_bytes(skb, at, &protocol, 1) ||
-	    protocol != IPPROTO_TCP)
+	if (find_transport(skb, &t))
 		return 0;
-	offset += is_ipv4 ? (first & 0xF) * 4 : sizeof(struct ipv6hdr);
-	return !bpf_skb_load_bytes(skb, offset + TCP_FLAGS_OFFSET, &flags, 1) && flags & TCP_FIN;
+	frame = tunnelled_frame(skb, &t);
+	if (frame && find_transport_in_frame(skb, frame, &t))
+		return 0;
+	return t.protocol == IPPROTO_TCP && !t.later_fragment &&
+	       !bpf_skb_load_bytes(skb, t.offset + TCP_FLAGS_OFFSET, &flags, 1) && flags & TCP_FIN;
 }
 
 /* Count the packet by its DSCP, and return the queue of that DSCP. What is not IP goes first. */

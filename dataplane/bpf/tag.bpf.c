@@ -33,12 +33,6 @@
 
 #define DESTINATIONS_MAX 16384
 
-#define VXLAN_PORT 4789
-#define VXLAN_PORT_OF_LINUX 8472 /* unless the device has another */
-#define GENEVE_PORT 6081
-#define GENEVE_OPTIONS 0x3F /* their length, in words */
-#define TUNNEL_HEADER 8	    /* of both, without Geneve's options */
-
 /* Families of sockets: macros of the kernel, which BTF lacks. */
 #define AF_INET 2
 #define AF_INET6 10
@@ -122,23 +116,6 @@ struct {
 	__type(key, struct destination);
 	__type(value, struct sl_tag_state);
 } destinations SEC(".maps");
-
-/* Where the Ethernet frame inside a datagram of VXLAN (RFC 7348) or Geneve (RFC 8926) begins; 0 if it is none. */
-static __always_inline __u32 tunnelled_frame(struct __sk_buff *skb, const struct transport *t)
-{
-	__u32 inside = t->offset + sizeof(struct udphdr) + TUNNEL_HEADER;
-	struct udphdr udp;
-	__u8 geneve;
-
-	if (t->protocol != IPPROTO_UDP || t->later_fragment || bpf_skb_load_bytes(skb, t->offset, &udp, sizeof(udp)))
-		return 0;
-	if (udp.dest == bpf_htons(VXLAN_PORT) || udp.dest == bpf_htons(VXLAN_PORT_OF_LINUX))
-		return inside;
-	if (udp.dest != bpf_htons(GENEVE_PORT) ||
-	    bpf_skb_load_bytes(skb, t->offset + sizeof(udp), &geneve, sizeof(geneve)))
-		return 0;
-	return inside + (geneve & GENEVE_OPTIONS) * 4;
-}
 
 static __always_inline struct tag_settings current_settings(void)
 {
@@ -287,11 +264,8 @@ static __always_inline int udp_tag(struct __sk_buff *skb, const struct transport
 /* Go on to the packet inside a tunnel's. Returns its DSCP, or a negative error. */
 static __always_inline int enter_tunnel(struct __sk_buff *skb, __u32 frame, struct transport *t)
 {
-	int tos, err = bpf_skb_load_bytes(skb, frame + offsetof(struct ethhdr, h_proto), &t->ethertype,
-					  sizeof(t->ethertype));
+	int tos, err = find_transport_in_frame(skb, frame, t);
 
-	t->ip_offset = frame + ETH_HLEN;
-	err = err ?: find_transport(skb, t);
 	if (err)
 		return err;
 	tos = tos_at(skb, t->ip_offset, t->ethertype);

@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
-/* The way from an IP header to the transport header, over options and extension headers. */
+/* The way from an IP header to the transport header, over options and extension headers, and into a tunnel. */
 #ifndef SLUICE_TRANSPORT_BPF_H
 #define SLUICE_TRANSPORT_BPF_H
 
 #include "packet.bpf.h"
 
 #define IPV6_EXTENSIONS_MAX 4
+
+#define VXLAN_PORT 4789
+#define VXLAN_PORT_OF_LINUX 8472 /* unless the device has another */
+#define GENEVE_PORT 6081
+#define GENEVE_OPTIONS 0x3F /* their length, in words */
+#define TUNNEL_HEADER 8	    /* of both, without Geneve's options */
 
 /* The places of an IP header and of the transport header after it. */
 struct transport {
@@ -77,6 +83,33 @@ static __noinline int find_transport(struct __sk_buff *skb, struct transport *t)
 	if (t->ethertype == bpf_htons(ETH_P_IP))
 		return ipv4_transport(skb, t);
 	return t->ethertype == bpf_htons(ETH_P_IPV6) ? ipv6_transport(skb, t) : -EPROTONOSUPPORT;
+}
+
+/* Where the Ethernet frame inside a datagram of VXLAN (RFC 7348) or Geneve (RFC 8926) begins; 0 if it is none. */
+static __always_inline __u32 tunnelled_frame(struct __sk_buff *skb, const struct transport *t)
+{
+	__u32 inside = t->offset + sizeof(struct udphdr) + TUNNEL_HEADER;
+	struct udphdr udp;
+	__u8 geneve;
+
+	if (t->protocol != IPPROTO_UDP || t->later_fragment || bpf_skb_load_bytes(skb, t->offset, &udp, sizeof(udp)))
+		return 0;
+	if (udp.dest == bpf_htons(VXLAN_PORT) || udp.dest == bpf_htons(VXLAN_PORT_OF_LINUX))
+		return inside;
+	if (udp.dest != bpf_htons(GENEVE_PORT) ||
+	    bpf_skb_load_bytes(skb, t->offset + sizeof(udp), &geneve, sizeof(geneve)))
+		return 0;
+	return inside + (geneve & GENEVE_OPTIONS) * 4;
+}
+
+/* Go on to the packet in this frame. */
+static __always_inline int find_transport_in_frame(struct __sk_buff *skb, __u32 frame, struct transport *t)
+{
+	int err = bpf_skb_load_bytes(skb, frame + offsetof(struct ethhdr, h_proto), &t->ethertype,
+				     sizeof(t->ethertype));
+
+	t->ip_offset = frame + ETH_HLEN;
+	return err ?: find_transport(skb, t);
 }
 
 /* Load the source or destination address. One of IPv4 fills the first word. */

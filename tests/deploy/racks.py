@@ -53,8 +53,13 @@ class Racks:
             self.stop(name)
         self._script("down", str(self.folder))
 
+    @property
+    def environment(self) -> dict[str, str]:
+        """For scripts that change the racks."""
+        return os.environ | {"RACKS": self._prefix}
+
     def _script(self, *words: str) -> None:
-        run([str(SCRIPT), *words], env=os.environ | {"RACKS": self._prefix}, timeout_s=60)
+        run([str(SCRIPT), *words], env=self.environment, timeout_s=60)
 
     # ── Machines ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -88,9 +93,10 @@ class Racks:
     def vsctl(self, rack: str, *words: str) -> str:
         return self.inside(rack, ["ovs-vsctl", f"--db=unix:{self.folder}/{rack}/db.sock", *words])
 
-    def flows(self, rack: str, match: str = "") -> list[str]:
+    def flows(self, rack: str, match: str = "", *, bridge: str | None = None) -> list[str]:
         """The rules of a rack's bridge, without counters and times."""
-        output = self.ofctl(rack, "--no-stats", "dump-flows", BRIDGES[rack], *([match] if match else []))
+        words = ("--no-stats", "dump-flows", bridge or BRIDGES[rack])
+        output = self.ofctl(rack, *words, *([match] if match else []))
         return [line.strip() for line in output.splitlines() if "actions=" in line]
 
     def add_flow(self, rack: str, flow: str) -> None:

@@ -285,20 +285,40 @@ def test_by_dscp__the_program_chooses_the_queue_and_counts(port: Port, ip: Ip, t
     assert program.tags(PORT) == tuple(TagCounters(dscp, 1, size_bytes, 0) for dscp in range(64))
 
 
-def test_by_dscp__what_is_not_ip_goes_first_and_a_fin_counts_as_an_end(port: Port) -> None:
+def test_by_dscp__what_is_not_ip_goes_first(port: Port) -> None:
     program, sender, capture = port
     program.set(PORT, replace(LEFT, queue_of=(7,) * 64))
     sender.send(MACS + b"\x08\x06" + bytes(46))
     received(capture, 1)
     assert program.counters(PORT)[0].packets == 1
+
+
+VXLAN, GENEVE = (4789, b"\x08" + bytes(7)), (6081, b"\x01\0\x65\x58" + bytes(4 + 4))
+"""UDP port of a tunnel and its header: the one of Geneve has an option of four bytes."""
+
+
+@pytest.mark.parametrize("tunnel", [None, VXLAN, GENEVE], ids=["plain", "VXLAN", "Geneve"])
+def test_by_dscp__a_fin_counts_as_an_end(port: Port, tunnel: tuple[int, bytes] | None) -> None:
+    program, sender, capture = port
+    program.set(PORT, LEFT)
     segment = struct.pack("!HHIIBBHHH", 1000, 2000, 1, 1, 5 << 4, 0x11, 100, 0, 0)
     for protocol in (socket.IPPROTO_TCP, socket.IPPROTO_UDP):
-        ip = bytearray(ipv4(5 << 2, segment))
-        ip[9], ip[20:40] = protocol, segment
-        sender.send(frame(bytes(ip)))
+        ip = with_protocol(protocol, segment)
+        if tunnel:
+            to, header = tunnel
+            inside = header + frame(ip)
+            ip = with_protocol(socket.IPPROTO_UDP, struct.pack("!HHHH", 1000, to, 8 + len(inside), 0) + inside)
+        sender.send(frame(ip))
         received(capture, 1)
     (counted,) = program.tags(PORT)
     assert (counted.dscp, counted.packets, counted.ends) == (5, 2, 1)
+
+
+def with_protocol(protocol: int, payload: bytes) -> bytes:
+    """Return a packet of IPv4 under tag 5."""
+    ip = bytearray(ipv4(5 << 2, payload))
+    ip[9], ip[20:] = protocol, payload
+    return bytes(ip)
 
 
 def test_by_dscp__without_queues_the_program_changes_nothing(port: Port) -> None:

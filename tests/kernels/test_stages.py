@@ -52,8 +52,9 @@ STAGES = {
     "flows": " ".join([_PYTEST, *(f"tests/kernel/test_{name}.py" for name in _FLOWS)]),
     "kernel": f"{_PYTEST} {_INSIDE} --ignore={_INSIDE}/test_loads.py -k 'not userspace'",
     "userspace": f"{_PYTEST} {_INSIDE} -k userspace",
+    "bridge": f"{_PYTEST} tests/net/test_left_switch.py -k VLANs",
 }
-"""Name → shell command. The last two are named after Open vSwitch's datapaths."""
+"""Name → shell command. `kernel` and `userspace` are Open vSwitch's datapaths."""
 
 
 @pytest.fixture(scope="session")

@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """A switch that forwards by itself, with VLANs of its own: Sluice gives its ports queues, and changes nothing else.
 
-The first rack's switch keeps web1 and web2 apart from web3: an Open vSwitch with VLANs and without a controller, or two
-bridges of Linux.
+The first rack's switch keeps web1 and web2 apart from web3: an Open vSwitch with VLANs and without a controller, two
+bridges of Linux, one bridge of Linux that filters VLANs, or OVN, whose tunnel to the other rack leaves at a port with
+queues, too.
 """
 
+import os
+import re
+import shutil
 import sys
 from collections.abc import Iterator
 from functools import partial
@@ -14,10 +18,11 @@ import pytest
 from sluice.policy import tags
 from sluice.policy.schema.desired import Policy, dscp_queue_map
 from sluice.policy.wire.agents import PortHeartbeat
+from sluice.runtime.command import CommandFailed, run
 from sluice.runtime.wait import wait_until
 from sluice.store.engine import open_store
 from sluice.store.observed import find_agent
-from tests.deploy.racks import ADDRESSES, ROOT, Racks
+from tests.deploy.racks import ADDRESSES, BRIDGES, ROOT, SCRIPT, Racks
 
 DESCRIPTION = """
 [[switch]]
@@ -27,13 +32,17 @@ port = [
     { name = "nic-web1", rate = "100Mbit" },
     { name = "nic-web2", rate = "100Mbit" },
     { name = "nic-web3", rate = "100Mbit" },
+    { name = "tor1", rate = "100Mbit" },
 ]
 """
-TO_WEB2 = "rack1:2"
+TO_WEB2, TO_RACK2 = "rack1:2", "rack1:4"
 EVERY = range(tags.TAG_COUNT)
 
 
-OPEN_VSWITCH, LINUX = "Open vSwitch", "Linux bridge"
+OPEN_VSWITCH, LINUX, FILTERING, OVN = "Open vSwitch", "Linux bridges", "Linux bridge with VLANs", "OVN"
+OVN_SCRIPT = SCRIPT.with_name("ovn")
+_LEARNED = re.compile(r"table=6[67]\b")
+"""Tables of OVN's chassis with the addresses that it learns from traffic."""
 
 
 class Rack(Racks):
@@ -43,11 +52,21 @@ class Rack(Racks):
 
     def settings(self) -> str:
         """What the operator has set at the switch and its ports."""
-        if self.kind == LINUX:
+        if self.kind in (LINUX, FILTERING):
             qdisc = self.inside("rack1", ["tc", "qdisc", "show", "dev", "nic-web2", "root"])
-            return self.inside("rack1", ["bridge", "link", "show"]) + qdisc
+            vlans = self.inside("rack1", ["bridge", "vlan", "show"])
+            return self.inside("rack1", ["bridge", "link", "show"]) + vlans + qdisc
         ports = self.vsctl("rack1", "--columns=name,tag,trunks,qos,external_ids", "list", "port")
-        return ports + "".join(self.flows("rack1"))
+        flows = self.flows("rack1", bridge="br-int" if self.kind == OVN else BRIDGES["rack1"])
+        return ports + "".join(flow for flow in flows if not _LEARNED.search(flow))
+
+    def ovn(self, action: str) -> None:
+        run([str(OVN_SCRIPT), action, str(self.folder)], env=self.environment, timeout_s=60)
+
+    def down(self) -> None:
+        if self.kind == OVN:
+            self.ovn("down")
+        super().down()
 
 
 def keep_apart(racks: Rack) -> None:
@@ -57,15 +76,43 @@ def keep_apart(racks: Rack) -> None:
         for port, vlan in vlans:
             racks.vsctl("rack1", "set", "port", port, f"tag={vlan}")
         return
+    if racks.kind == OVN:
+        racks.ovn("up")
+        return
     racks.vsctl("rack1", "del-br", "br-front")
-    for vlan in (10, 20):
-        racks.inside("rack1", ["ip", "link", "add", f"br{vlan}", "up", "type", "bridge"])
+    if racks.kind == FILTERING:
+        bridge_of = dict.fromkeys((10, 20), "br-vlans")
+        filtering = ["vlan_filtering", "1", "vlan_default_pvid", "0"]
+        racks.inside("rack1", ["ip", "link", "add", "br-vlans", "up", "type", "bridge", *filtering])
+    else:
+        bridge_of = {vlan: f"br{vlan}" for vlan in (10, 20)}
+        for bridge in bridge_of.values():
+            racks.inside("rack1", ["ip", "link", "add", bridge, "up", "type", "bridge"])
     for port, vlan in vlans:
-        racks.inside("rack1", ["ip", "link", "set", port, "up", "master", f"br{vlan}"])
+        racks.inside("rack1", ["ip", "link", "set", port, "up", "master", bridge_of[vlan]])
+        if racks.kind == FILTERING:
+            access = ["vid", str(vlan), "pvid", "untagged"]
+            racks.inside("rack1", ["bridge", "vlan", "add", "dev", port, *access])
 
 
-@pytest.fixture(scope="module", params=[OPEN_VSWITCH, LINUX])
+def obstacle(kind: str) -> str | None:
+    """Why this machine has no such switch; None if it has."""
+    if kind == OVN and not shutil.which("ovn-controller"):
+        return "OVN is not installed: make setup"
+    if kind == FILTERING:
+        name = f"sf{os.getpid()}"
+        try:
+            run(["ip", "link", "add", name, "type", "bridge", "vlan_filtering", "1"])
+        except CommandFailed:
+            return "this kernel's bridges filter no VLANs"
+        run(["ip", "link", "delete", name])
+    return None
+
+
+@pytest.fixture(scope="module", params=[OPEN_VSWITCH, LINUX, FILTERING, OVN])
 def racks(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Rack]:
+    if problem := obstacle(request.param):
+        pytest.skip(problem)
     racks = Rack(tmp_path_factory.mktemp("racks"))
     racks.kind = request.param
     try:
@@ -98,17 +145,17 @@ def reported(racks: Racks) -> PortHeartbeat | None:
     return beat if isinstance(beat, PortHeartbeat) else None
 
 
-def counts(racks: Racks) -> tuple[list[int], dict[int, int]]:
-    """Packets of the port to web2 by queue and by DSCP, once two reports agree."""
+def counts(racks: Racks, port: str) -> tuple[list[int], dict[int, int]]:
+    """Packets of a port by queue and by DSCP, once two reports agree."""
     while True:
         beat = reported(racks)
         assert beat is not None
         wait_until(partial(is_newer, racks, beat), "the agent reports again")
         later = reported(racks)
         assert later is not None
-        if (later.ports[TO_WEB2], later.tags[TO_WEB2]) == (beat.ports[TO_WEB2], beat.tags[TO_WEB2]):
-            queues = [queue.packets + queue.dropped for queue in beat.ports[TO_WEB2]]
-            return queues, {one.dscp: one.packets for one in beat.tags[TO_WEB2]}
+        if (later.ports[port], later.tags[port]) == (beat.ports[port], beat.tags[port]):
+            queues = [queue.packets + queue.dropped for queue in beat.ports[port]]
+            return queues, {one.dscp: one.packets for one in beat.tags[port]}
 
 
 def is_newer(racks: Racks, before: PortHeartbeat) -> bool:
@@ -117,10 +164,10 @@ def is_newer(racks: Racks, before: PortHeartbeat) -> bool:
     return beat is not None and beat.at > before.at
 
 
-def send_tags(racks: Racks) -> None:
-    """Send a packet under each tag from web1 to web2."""
+def send_tags(racks: Racks, to: str) -> None:
+    """Send a packet under each tag from web1 to another server."""
     argv = ["env", f"PYTHONPATH={ROOT}", sys.executable, "-m", "sluice.topologies.probe", "send"]
-    argv += [ADDRESSES["web2"], "--tags", *map(str, EVERY), "--count", str(len(EVERY)), "--bytes", "200"]
+    argv += [ADDRESSES[to], "--tags", *map(str, EVERY), "--count", str(len(EVERY)), "--bytes", "200"]
     racks.inside("web1", argv)
 
 
@@ -133,27 +180,34 @@ def test_watched__the_port_counts_by_tag_and_changes_nothing(racks: Rack, before
     assert racks.settings() == before
 
 
-def test_acting__each_queue_gets_the_packets_of_its_tags(racks: Rack, before: str) -> None:
+def test_acting__each_queue_gets_the_packets_of_its_tags(racks: Rack) -> None:
     file = racks.folder / "policy.toml"
     file.write_text('scheme = "pias"\n')
     code, text = racks.sluice("policy", "set", str(file))
     assert code == 0, text
     assert racks.sluice("policy", "act", "--at", "*")[0] == 0
+    check_queues(racks, TO_WEB2, "web2")
+    if racks.kind == OVN:  # its tunnel has the tags of what is inside
+        check_queues(racks, TO_RACK2, "db1")
+    assert is_apart(racks)
+
+
+def check_queues(racks: Rack, port: str, to: str) -> None:
+    """Send packets of each tag over the port, and see them in their queues."""
     policy = Policy.from_document({"scheme": "pias"})
     queue_of = dscp_queue_map(policy, policy.thresholds)
-    while not any(counts(racks)[0][1:]):  # they follow the tags as soon as the agent knows the queues
-        send_tags(racks)
-    (queues, tagged), (later, all_tagged) = counts(racks), ([0], {0: 0})
+    while not any(counts(racks, port)[0][1:]):  # they follow the tags as soon as the agent knows the queues
+        send_tags(racks, to)
+    (queues, tagged), (later, all_tagged) = counts(racks, port), ([0], {0: 0})
     while not all(all_tagged.get(tag, 0) > tagged.get(tag, 0) for tag in EVERY):
-        send_tags(racks)
-        later, all_tagged = counts(racks)
+        send_tags(racks, to)
+        later, all_tagged = counts(racks, port)
     expected = [0] * 8
     for dscp, packets in all_tagged.items():
         expected[queue_of[dscp]] += packets - tagged.get(dscp, 0)
     found = [now - then for now, then in zip(later, queues, strict=True)]
     assert found[1:] == expected[1:]
     assert expected[0] <= found[0], "what is not IP goes first, and has no DSCP"
-    assert is_apart(racks)
 
 
 def test_removal__leaves_the_switch_as_it_was(racks: Rack, before: str) -> None:
