@@ -15,6 +15,7 @@ import numpy as np
 from sluice.policy.errors import EnvironmentLacking, SluiceError
 from sluice.policy.network.graph import INGRESS_GROUPS, Topology
 from sluice.policy.schema.desired import Policy, host_queue_map, queue_map
+from sluice.policy.schema.field_kinds import name_port
 from sluice.policy.thresholds.adaptation import Adaptation, PortCounters
 from sluice.policy.units import PS_PER_MS, PS_PER_NS, PS_PER_S
 from sluice.policy.workload.flows import FlowBatch
@@ -23,7 +24,7 @@ from sluice.simulator import _fabric
 from sluice.simulator.division import Division, Layout, divide
 from sluice.simulator.flows import Ledger, fabric_columns
 from sluice.simulator.network import add_controls, make_fabric, port_maker
-from sluice.simulator.taps import Columns, SimulationProgress, Taps, ThresholdsMoved, no_results
+from sluice.simulator.taps import Columns, PortsLooked, SimulationProgress, Taps, ThresholdsMoved, no_results
 
 NEVER_PS = 2**62
 SLICE_EVENTS = 1_000_000
@@ -52,6 +53,8 @@ class Simulation:
         self.fabric, layout = make_fabric(scenario, self.topology, ports, self.division)
         self._transports = add_controls(self.fabric, scenario)
         self._loop = PolicyLoop(policy, self.topology, self.fabric, layout, self.taps.thresholds)
+        sampled = scenario.simulator.sampled_ports
+        self._looked_at = {name: row for name, row in layout.port.items() if name_port(sampled, name)}
 
     def totals(self) -> dict[str, float | int]:
         """Totals of the run so far."""
@@ -131,7 +134,15 @@ class Simulation:
         if now_ps >= clock.sample_ps:
             self.taps.senders(now_ps / PS_PER_S, self.fabric.senders())
             clock.sample_ps += clock.sample_every_ps
+        if now_ps >= clock.look_ps:
+            self.taps.ports(now_ps / PS_PER_S, self._look())
+            clock.look_ps += clock.look_every_ps
         return True
+
+    def _look(self) -> PortsLooked:
+        ports = self.fabric.port_statistics()[list(self._looked_at.values())]
+        packets, sent_bytes, marked, dropped, _, queue_bytes = ports.T
+        return PortsLooked(list(self._looked_at), queue_bytes, sent_bytes, packets, marked, dropped)
 
     def _hand_out(self, results: Columns) -> None:
         if len(results["id"]):
@@ -147,6 +158,8 @@ class _Clock:
         self.adapt_ps = self.adapt_every_ps if adapts else NEVER_PS
         self.sample_every_ps = (scenario.sample_ms or 0) * PS_PER_MS
         self.sample_ps = self.sample_every_ps if scenario.sample_ms else NEVER_PS
+        self.look_every_ps = (scenario.simulator.sample_ports_ns or 0) * PS_PER_NS
+        self.look_ps = self.look_every_ps or NEVER_PS
         self.more = True
         self.drawn_until_ps = 0
         self.last_ps = 0
@@ -154,7 +167,7 @@ class _Clock:
 
     @property
     def next_ps(self) -> int:
-        return min(self.adapt_ps, self.sample_ps, self.end_ps)
+        return min(self.adapt_ps, self.sample_ps, self.look_ps, self.end_ps)
 
 
 # ── Adaptation ───────────────────────────────────────────────────────────────────────────────────────

@@ -220,12 +220,18 @@ def check_ports(policy: Policy, ports: Collection[str], before: Policy | None = 
 
 def _unknown(policy: Policy, ports: Collection[str]) -> Iterator[tuple[str, str, str]]:
     """Yield key, name and problem of each name that names none of these ports; nothing without ports."""
+    for where, name in _names(policy):
+        if problem := unknown_port(name, ports):
+            yield where, name, problem
+
+
+def unknown_port(name: str, ports: Collection[str]) -> str | None:
+    """Return what is wrong if the name names none of these ports. None without ports."""
+    if not ports or any(name_port([name], port) for port in ports):
+        return None
     first = ", ".join(list(ports)[:_MOST_PORTS])
     more = f" and {len(ports) - _MOST_PORTS} more" if len(ports) > _MOST_PORTS else ""
-    for where, name in _names(policy):
-        if ports and not any(name_port([name], port) for port in ports):
-            problem = f"the network has no port {shortened(name)}{guess(name, ports)}"
-            yield where, name, f"{problem}; its ports are {first}{more}"
+    return f"the network has no port {shortened(name)}{guess(name, ports)}; its ports are {first}{more}"
 
 
 def _names(policy: Policy) -> Iterator[tuple[str, str]]:

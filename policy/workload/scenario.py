@@ -14,8 +14,9 @@ import numpy as np
 
 from sluice.policy.errors import FieldError, refuse_unknown, unknown_key
 from sluice.policy.network.graph import Links, Topology
-from sluice.policy.schema.desired import Policy, check_ports
+from sluice.policy.schema.desired import Policy, check_ports, unknown_port
 from sluice.policy.schema.entries import TableOf, entries, entry, read
+from sluice.policy.schema.field_kinds import PORT_NAMES
 from sluice.policy.schema.fields import POLICY_FIELDS
 from sluice.policy.schema.fitting import NetworkPath, Surroundings, fitted
 from sluice.policy.schema.kinds import Choice, Duration, ListOf, Number, Rate, Size, Text, Whole
@@ -274,6 +275,17 @@ class SimulatorSettings:
         key="tick",
         default=0,
     )
+    sample_ports_ns: int | None = entry(
+        Duration(NS_PER_US, 60 * NS_PER_S),
+        "Time between two looks at switch ports: queue, bytes, marks and drops. By default, no looks.",
+        key="sample_ports",
+        default=None,
+    )
+    sampled_ports: tuple[str, ...] = entry(
+        PORT_NAMES,
+        'The ports that sample_ports looks at: "s1:2", all ports of a switch ("s1:*") or all ports ("*").',
+        default=("*",),
+    )
 
 
 @dataclass(frozen=True)
@@ -431,6 +443,9 @@ def check_topology(scenario: Scenario, topology: Topology) -> None:
         check_ports(scenario.policy, topology.port_by_id)
     except FieldError as error:
         raise FieldError(f"scheme.{error.field}", error.problem) from None
+    for name in scenario.simulator.sampled_ports:
+        if problem := unknown_port(name, topology.port_by_id):
+            raise FieldError("simulator.sampled_ports", problem)
     if not isinstance(scenario.workload, ExplicitWorkload):
         check_random(scenario.workload, topology)
 

@@ -6,6 +6,7 @@ meta.json        versions, kernel, git, seed    ports.parquet   thresholds and q
 summary.json     FCT, slowdown, deadlines, validity; totals of other programs' connections, apart
 policies.json    every version of the policy, with all its fields
 samples.parquet  how each flow fared over time, if the scenario asks for it
+queues.parquet   how switch ports fared over time, if the scenario asks for it
 
 Each flow has the version of the policy under which it lived.
 """
@@ -212,6 +213,18 @@ SAMPLE_COLUMNS = (
 
 SAMPLES_SCHEMA = pa.schema([(column.name, column.type) for column in SAMPLE_COLUMNS])
 
+QUEUE_COLUMNS = (
+    Column("at_s", pa.float64(), "Seconds from the start of the run."),
+    Column("port", pa.string(), "Name of the port, for example s1:2."),
+    Column("queue_bytes", pa.int64(), "Bytes that wait at the port, with the packet that it is sending."),
+    Column("sent_bytes", pa.int64(), "Bytes sent so far."),
+    Column("sent_packets", pa.int64(), "Packets sent so far."),
+    Column("marked_packets", pa.int64(), "Packets marked (CE) so far."),
+    Column("dropped_packets", pa.int64(), "Packets dropped so far."),
+)
+QUEUES_SCHEMA = pa.schema([(column.name, column.type) for column in QUEUE_COLUMNS])
+_ROWS_AT_ONCE = 100_000
+
 
 _FIGURE_COLUMNS = ("source", "fct_us", "slowdown", "size_class", "deadline_us", "met", "retransmissions")
 
@@ -283,6 +296,8 @@ class BundleWriter:
         self._flows = pq.ParquetWriter(out / "flows.parquet", FLOWS_FILE_SCHEMA)
         self._versions: set[int] = set()
         self._samples: pq.ParquetWriter | None = None
+        self._queues: pq.ParquetWriter | None = None
+        self._looks: list[pa.Table] = []
         self._ports: list[dict[str, Any]] = []
 
     def __enter__(self) -> BundleWriter:
@@ -292,7 +307,8 @@ class BundleWriter:
         self._close()
 
     def _close(self) -> None:
-        for writer in (self._flows, self._samples):
+        self._write_looks()
+        for writer in (self._flows, self._samples, self._queues):
             if writer is not None and writer.is_open:
                 writer.close()
 
@@ -318,6 +334,19 @@ class BundleWriter:
         if self._samples is None:
             self._samples = pq.ParquetWriter(self._out / "samples.parquet", SAMPLES_SCHEMA)
         self._samples.write_table(pa.Table.from_pylist(list(rows), schema=SAMPLES_SCHEMA))
+
+    def add_looks(self, rows: pa.Table) -> None:
+        """Add rows of QUEUES_SCHEMA. Without any call the bundle has no such file."""
+        self._looks.append(rows)
+        if sum(map(len, self._looks)) >= _ROWS_AT_ONCE:
+            self._write_looks()
+
+    def _write_looks(self) -> None:
+        if self._looks:
+            if self._queues is None:
+                self._queues = pq.ParquetWriter(self._out / "queues.parquet", QUEUES_SCHEMA)
+            self._queues.write_table(pa.concat_tables(self._looks))
+            self._looks = []
 
     def finish(
         self,

@@ -307,7 +307,9 @@ def test_by_dscp__a_fin_counts_as_an_end(port: Port, tunnel: tuple[int, bytes] |
         if tunnel:
             to, header = tunnel
             inside = header + frame(ip)
-            ip = with_protocol(socket.IPPROTO_UDP, struct.pack("!HHHH", 1000, to, 8 + len(inside), 0) + inside)
+            ip = with_protocol(
+                socket.IPPROTO_UDP, struct.pack("!HHHH", 1000, to, 8 + len(inside), 0) + inside
+            )
         sender.send(frame(ip))
         received(capture, 1)
     (counted,) = program.tags(PORT)

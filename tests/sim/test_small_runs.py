@@ -9,8 +9,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
+from sluice import cli
+from sluice.policy.errors import SluiceError
 from sluice.runs.bundle import is_complete, read_flows
 from sluice.runtime.wait import wait_until
 from tests.kit.bundles import sluice
@@ -76,6 +79,38 @@ def test_a_signal_that_a_library_swallows_ends_the_run(tmp_path: Path) -> None:
     )
     assert ended.returncode == 130, ended.stderr
     assert json.loads((tmp_path / "out" / "meta.json").read_text())["interrupted"] is True
+
+
+INCAST = """
+name = "incast"
+[fabric]
+topology = "single"
+hosts = 3
+host_rate = "1Gbit"
+[scheme]
+name = "dctcp"
+[workload]
+flow = [{ from = "h1", to = "h3", bytes = "146000B" }, { from = "h2", to = "h3", bytes = "146000B" }]
+[simulator]
+sample_ports = "10us"
+sampled_ports = ["PORT"]
+"""
+
+
+def test_queues__a_look_has_what_waits_and_what_was_sent(tmp_path: Path) -> None:
+    file, out = tmp_path / "incast.toml", tmp_path / "out"
+    parser, execute = cli.command("run")
+    file.write_text(INCAST.replace("PORT", "s1:3"))
+    assert execute(parser.parse_args([str(file), "--on", "simulator", "--out", str(out)])) == 0
+    looks = pq.read_table(out / "queues.parquet").to_pylist()
+    assert {look["port"] for look in looks} == {"s1:3"}
+    assert [look["at_s"] for look in looks[:3]] == [10e-6, 20e-6, 30e-6]
+    assert looks[-1]["sent_bytes"] > 2 * 146_000
+    assert looks[-1]["dropped_packets"] == 0
+    assert max(look["queue_bytes"] for look in looks) > 10 * 1514, "two initial windows meet"
+    file.write_text(INCAST.replace("PORT", "s1:4"))
+    with pytest.raises(SluiceError, match=r"simulator.sampled_ports: the network has no port .s1:4."):
+        execute(parser.parse_args([str(file), "--on", "simulator", "--out", str(tmp_path / "other")]))
 
 
 PAGE = DOCS / "how-to" / "plugins.md"

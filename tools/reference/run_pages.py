@@ -14,7 +14,7 @@ from sluice.policy.wire.records import FlowRecord
 from sluice.policy.workload import scenario, tables
 from sluice.policy.workload.flows import PATTERN, CommonKeys, Deadlines
 from sluice.policy.workload.listed_flows import ExplicitFlow
-from sluice.runs.bundle import FLOWS_FILE_SCHEMA, PORT_COLUMNS, SAMPLE_COLUMNS, Column
+from sluice.runs.bundle import FLOWS_FILE_SCHEMA, PORT_COLUMNS, QUEUE_COLUMNS, SAMPLE_COLUMNS, Column
 from sluice.sweep.points import SweepKeys
 from sluice.sweep.table import FILE as SWEEP_FILE
 from sluice.sweep.table import figures
@@ -125,6 +125,7 @@ def results_page() -> str:
         flows=table(_COLUMN_HEADINGS, flows),
         ports=_columns(PORT_COLUMNS),
         samples=_columns(SAMPLE_COLUMNS),
+        queues=_columns(QUEUE_COLUMNS),
         sweep_file=SWEEP_FILE,
         sweep=table(("column", "meaning"), [*of_points[:3], *many, *of_points[3:]]),
     )
