@@ -23,17 +23,18 @@ is no Open vSwitch counts nothing for Sluice. So the operator says what the port
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from sluice.policy import tags
 from sluice.policy.controls import Need
 from sluice.policy.errors import SluiceError, guess
 from sluice.policy.schema.desired import Policy, queue_map
 from sluice.policy.schemes import Marking
 from sluice.policy.schemes.classes import ClassPlan, best_of_plan, class_plan, coarse_map
-from sluice.policy.schemes.ports import MarkBy, PortMarking, last_mark_bytes
+from sluice.policy.schemes.ports import HIGHEST, LOWEST, MarkBy, PortMarking, last_mark_bytes
 from sluice.policy.thresholds.static import Traffic
 from sluice.policy.workload.sizes import SizeCdf
 from sluice.remote import Remote
@@ -73,7 +74,96 @@ def check_interface(name: str) -> str:
     return name
 
 
-def config_tables(plan: ClassPlan, ports: Sequence[SonicPort]) -> Tables:
+# ── Classes that the switch keeps from dropping ────────────────────────────────────────────────────────────────────
+
+
+CLASSES = range(8)
+"""Traffic classes, and queues of a port."""
+
+
+@dataclass(frozen=True)
+class Lossless:
+    """The traffic classes for which ports have PFC, as RDMA needs them (IEEE 802.1Qbb). They stay as they are."""
+
+    class_of_dscp: Mapping[int, int]
+    queue_of_class: Mapping[int, int]
+
+    @property
+    def other_classes(self) -> list[int]:
+        return [number for number in CLASSES if number not in self.queue_of_class]
+
+    @property
+    def other_queues(self) -> list[int]:
+        """SONiC's indexes, increasing."""
+        return [index for index in CLASSES if index not in self.queue_of_class.values()]
+
+
+NO_LOSSLESS = Lossless({}, {})
+
+
+def lossless_classes(config: Mapping[str, Any], interfaces: Iterable[str]) -> Lossless:
+    """Read a switch's config_db.json. Raises SluiceError for an interface that is no port of it."""
+
+    def row(table: str, name: str) -> Mapping[str, str]:
+        row: Mapping[str, str] = config.get(table, {}).get(name.strip("[]").rpartition("|")[2], {})
+        return row
+
+    class_of_dscp: dict[int, int] = {}
+    queue_of_class: dict[int, int] = {}
+    bindings = config.get("PORT_QOS_MAP", {})
+    for name in interfaces:
+        if name not in config.get("PORT", {}):
+            aliases = {port.get("alias"): key for key, port in config.get("PORT", {}).items()}
+            hint = f": write {aliases[name]}" if name in aliases else guess(name, config.get("PORT", {}))
+            raise SluiceError(f"--config: the switch has no port {name}{hint}")
+        binding = {**bindings.get("global", {}), **bindings.get(name, {})}
+        protected = {int(number) for number in binding.get("pfc_enable", "").split(",") if number}
+        queues = row("TC_TO_QUEUE_MAP", binding.get("tc_to_queue_map", ""))
+        for number in protected:
+            queue_of_class[number] = int(queues.get(str(number), number))
+        classes = row("DSCP_TO_TC_MAP", binding.get("dscp_to_tc_map", ""))
+        class_of_dscp |= {int(dscp): int(tc) for dscp, tc in classes.items() if int(tc) in protected}
+    return Lossless(class_of_dscp, queue_of_class)
+
+
+def check_lossless(policy: Policy, lossless: Lossless) -> None:
+    """Raise SluiceError if packets of the policy would come into a lossless class, or find no queue beside them."""
+    if tags.UNTAGGED in lossless.class_of_dscp:
+        raise SluiceError(
+            "--config: the switch has PFC for DSCP 0, which all packets without a tag have: give DSCP 0 another "
+            "traffic class on the switch"
+        )
+    written = [dscp for dscp in sorted(lossless.class_of_dscp) if LOWEST <= dscp <= HIGHEST]
+    if not {*written} <= {*policy.reserved_dscp}:
+        wanted = sorted({*written, *policy.reserved_dscp})
+        raise SluiceError(
+            f"--config: the switch has PFC for DSCP {', '.join(map(str, written))}. So that no TCP comes into these "
+            f"classes, reserve them in the policy: reserved_dscp = {wanted}"
+        )
+    if policy.queues > (most := len(lossless.other_queues)):
+        raise SluiceError(
+            f"--config: PFC has {len(CLASSES) - most} of the {len(CLASSES)} queues of a port, and the policy has "
+            f"{policy.queues}: set queues to at most {most}"
+        )
+
+
+def overlaps(config: Mapping[str, Any], tables: Tables) -> list[str]:
+    """Return rows of QUEUE of the switch that name several queues, and among them some of these tables."""
+    found = []
+    for key in config.get("QUEUE", {}):
+        port, _, queues = key.rpartition("|")
+        first, dash, last = queues.partition("-")
+        if dash and any(
+            f"{port}|{index}" in tables.get("QUEUE", {}) for index in range(int(first), int(last) + 1)
+        ):
+            found.append(key)
+    return found
+
+
+# ── Tables ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def config_tables(plan: ClassPlan, ports: Sequence[SonicPort], lossless: Lossless = NO_LOSSLESS) -> Tables:
     """Return the whole configuration of these ports. Raises SluiceError for a policy that SONiC cannot carry out."""
     needs = plan.policy.needs
     impossible = [why for need, why in _IMPOSSIBLE.items() if need in needs]
@@ -81,9 +171,10 @@ def config_tables(plan: ClassPlan, ports: Sequence[SonicPort]) -> Tables:
         impossible.append("a SONiC switch has no phantom queue that marks")
     if impossible:
         raise SluiceError(f"{plan.policy.scheme}: {impossible[0]}; choose another scheme, for example sluice")
-    of_tag = plan.class_of_tag
     # The two DSCPs above all tags count as untagged.
-    classes = {str(dscp): str(of_tag[dscp] if dscp < len(of_tag) else of_tag[0]) for dscp in range(DSCPS)}
+    of_tag = [*plan.class_of_tag, *[plan.class_of_tag[tags.UNTAGGED]] * (DSCPS - len(plan.class_of_tag))]
+    class_of = {dscp: lossless.other_classes[number] for dscp, number in enumerate(of_tag)}
+    classes = {str(dscp): str(number) for dscp, number in {**class_of, **lossless.class_of_dscp}.items()}
     marking, profiles = plan.policy.port_marking, {}
     if marking.mark_bytes is not None:
         profiles[MAP] = _profile(marking.mark_bytes, marking.mark_max_bytes or marking.mark_bytes)
@@ -91,33 +182,42 @@ def config_tables(plan: ClassPlan, ports: Sequence[SonicPort]) -> Tables:
             profiles[f"{MAP}_LAST"] = _profile(last, last)
     return {
         "DSCP_TO_TC_MAP": {MAP: classes},
-        **adapted_tables(plan, ports),
+        **adapted_tables(plan, ports, lossless),
         "SCHEDULER": {MAP: {"type": "STRICT"}},
         "WRED_PROFILE": profiles,
-        "QUEUE": {f"{port.interface}|{q}": row for port in ports for q, row in _queues(plan).items()},
+        "QUEUE": {
+            f"{port.interface}|{index}": row
+            for port in ports
+            for index, row in zip(lossless.other_queues, _queues(plan), strict=False)
+        },
         "PORT_QOS_MAP": {
             port.interface: {"dscp_to_tc_map": MAP, "tc_to_queue_map": _map_of(port)} for port in ports
         },
     }
 
 
-def adapted_tables(plan: ClassPlan, ports: Sequence[SonicPort]) -> Tables:
+def adapted_tables(plan: ClassPlan, ports: Sequence[SonicPort], lossless: Lossless = NO_LOSSLESS) -> Tables:
     """Return the table that depends on the thresholds of the ports."""
-    top = plan.policy.queues - 1
-    return {
-        ADAPTED_TABLE: {
-            _map_of(port): {
-                str(number): str(top - queue)
-                for number, queue in enumerate(plan.queue_of_class(port.thresholds_bytes))
-            }
-            for port in ports
+    indexes = lossless.other_queues[: plan.policy.queues][::-1]  # SONiC serves the highest first
+
+    def queue_of_class(port: SonicPort) -> dict[str, str]:
+        of_plan = plan.queue_of_class(port.thresholds_bytes)
+        others = {lossless.other_classes[number]: indexes[queue] for number, queue in enumerate(of_plan)}
+        return {
+            str(number): str(index) for number, index in sorted({**others, **lossless.queue_of_class}.items())
         }
-    }
+
+    return {ADAPTED_TABLE: {_map_of(port): queue_of_class(port) for port in ports}}
 
 
-def differences(plan: ClassPlan) -> list[str]:
+def differences(plan: ClassPlan, lossless: Lossless = NO_LOSSLESS) -> list[str]:
     """Return what the switch does otherwise than the policy says, a sentence each."""
     policy, sentences = plan.policy, []
+    if queues := sorted(set(lossless.queue_of_class.values())):
+        sentences.append(
+            f"Queues {', '.join(map(str, queues))} are lossless (PFC) and stay as they are. SONiC serves weighted "
+            "queues after all strict ones, so give them strict priority if RDMA must not wait for TCP."
+        )
     if policy.definition.marking is Marking.PORT and policy.mark_by != MarkBy.QUEUE:
         sentences.append("Each queue marks by its own backlog, because WRED cannot count a whole port.")
     if policy.urgent_first:
@@ -151,14 +251,14 @@ def _profile(least_bytes: int, most_bytes: int) -> dict[str, str]:
     return row
 
 
-def _queues(plan: ClassPlan) -> dict[str, dict[str, str]]:
-    """The row of each queue, by SONiC's index. Index 0 is the last queue of the policy."""
-    marking, rows = plan.policy.port_marking, {}
-    for index in range(plan.policy.queues):
+def _queues(plan: ClassPlan) -> list[dict[str, str]]:
+    """The row of each queue, from the last one of the policy to its first."""
+    marking, rows = plan.policy.port_marking, []
+    for number in range(plan.policy.queues):
         row = {"scheduler": MAP}
         if marking.mark_bytes is not None:
-            row["wred_profile"] = f"{MAP}_LAST" if index == 0 and _last_mark(marking) else MAP
-        rows[str(index)] = row
+            row["wred_profile"] = f"{MAP}_LAST" if number == 0 and _last_mark(marking) else MAP
+        rows.append(row)
     return rows
 
 
@@ -248,13 +348,16 @@ def check_places(running: Running, places: Iterable[str]) -> None:
             )
 
 
-def planned(policy: Policy, traffic: Sequence[Traffic]) -> Planned:
-    """Choose the classes for these kinds of traffic. Raises SluiceError if adaptive thresholds have none."""
+def planned(policy: Policy, traffic: Sequence[Traffic], lossless: Lossless = NO_LOSSLESS) -> Planned:
+    """Choose the classes for these kinds of traffic. Raises SluiceError if adaptive thresholds have none, and as
+    `check_lossless` does."""
+    check_lossless(policy, lossless)
     adapts = policy.definition.threshold_rule.adapts
     if adapts and not traffic:
         raise SluiceError("the scenario names no distribution with a load: add --traffic web-search:0.8")
     models = [kind.model(policy) for kind in traffic]
-    plan = class_plan(policy, models)
+    others = tuple(dscp for dscp in policy.reserved_dscp if dscp not in lossless.class_of_dscp)
+    plan = class_plan(replace(policy, reserved_dscp=others), models, len(lossless.other_classes))
     return Planned(
         plan, traffic, best_of_plan(plan, models[0]) if adapts else plan.snapped(policy.thresholds)
     )
@@ -304,8 +407,10 @@ class Following:
         traffic: Sequence[Traffic] | None = None,
         *,
         only_maps: bool = False,
+        lossless: Lossless = NO_LOSSLESS,
     ) -> None:
         """`interfaces`: see `ports_of`. `traffic`: choose classes for it instead of for the reported flows."""
+        self._lossless = lossless
         self._remote, self._interfaces, self._load, self._traffic = remote, interfaces, load, traffic
         self._tables = adapted_tables if only_maps else config_tables
         self._made: tuple[int, Planned] | None = None
@@ -316,8 +421,7 @@ class Following:
         check_places(running, self._interfaces.values())
         if self._made is None or running.version != self._made[0]:
             traffic = self._traffic or reported_traffic(running, self._load)
-            self._made = running.version, planned(running.policy, traffic)
+            self._made = running.version, planned(running.policy, traffic, self._lossless)
         planning = self._made[1]
-        return self._tables(
-            planning.plan, ports_of(planning, running, self._interfaces, self._load)
-        ), planning
+        ports = ports_of(planning, running, self._interfaces, self._load)
+        return self._tables(planning.plan, ports, self._lossless), planning

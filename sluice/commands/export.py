@@ -6,6 +6,7 @@ import json
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -72,6 +73,12 @@ def parser() -> argparse.ArgumentParser:
         metavar="SECONDS",
         help="with --running: look again every so many seconds, and write what has changed, until Ctrl-C",
     )
+    sonic.add_argument(
+        "--config",
+        type=Path,
+        metavar="FILE",
+        help="the switch's present config_db.json: its lossless classes (PFC) stay, and no TCP comes into them",
+    )
     sonic.add_argument("--out", type=file, metavar="FILE", help="where the configuration goes")
     return parser
 
@@ -83,28 +90,48 @@ def execute(arguments: argparse.Namespace) -> int:
         raise SluiceError("--follow needs --running, because a scenario does not change")
     if arguments.follow is not None and arguments.out is None:
         raise SluiceError("--follow needs --out, where the tables go")
+    config = _config(arguments.config) if arguments.config else {}
+    lossless = sonic.lossless_classes(config, arguments.interfaces) if config else sonic.NO_LOSSLESS
     if arguments.running:
-        return _export_running(arguments)
+        return _export_running(arguments, config, lossless)
     scenario, *_ = scenario_from_file(arguments.scenario)
     traffic, workload = arguments.traffic, scenario.workload
     if not traffic and isinstance(workload, Workload) and workload.load is not None:
         traffic = [Traffic(workload.sizes, workload.load, workload.scale, "the scenario's workload")]
-    planning = sonic.planned(scenario.policy, traffic or [])
+    planning = sonic.planned(scenario.policy, traffic or [], lossless)
     ports = [sonic.SonicPort(name, planning.thresholds_bytes) for name in arguments.interfaces]
-    tables = (sonic.adapted_tables if arguments.only_maps else sonic.config_tables)(planning.plan, ports)
+    tables = (sonic.adapted_tables if arguments.only_maps else sonic.config_tables)(
+        planning.plan, ports, lossless
+    )
     _write(tables, arguments.out)
-    _explain(planning)
+    _explain(planning, lossless, config, tables)
     return 0
 
 
-def _export_running(arguments: argparse.Namespace) -> int:
+def _config(path: Path) -> dict[str, Any]:
+    """Return the tables of a config_db.json. Raises SluiceError if it is none."""
+    try:
+        config = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise SluiceError(f"--config {path}: {error}") from None
+    if not isinstance(config, dict) or not all(isinstance(table, dict) for table in config.values()):
+        raise SluiceError(f"--config {path}: is no config_db.json: it has no tables")
+    return config
+
+
+def _export_running(arguments: argparse.Namespace, config: dict[str, Any], lossless: sonic.Lossless) -> int:
     remote = Remote(arguments.url, None)
     following = sonic.Following(
-        remote, arguments.interfaces, arguments.load, arguments.traffic, only_maps=arguments.only_maps
+        remote,
+        arguments.interfaces,
+        arguments.load,
+        arguments.traffic,
+        only_maps=arguments.only_maps,
+        lossless=lossless,
     )
     written, planning = following.look()
     _write(written, arguments.out)
-    _explain(planning)
+    _explain(planning, lossless, config, written)
     problem = ""
     try:
         while arguments.follow is not None:
@@ -138,7 +165,9 @@ def _write(tables: sonic.Tables, out: Path | None) -> None:
     new.replace(out)
 
 
-def _explain(planning: sonic.Planned) -> None:
+def _explain(
+    planning: sonic.Planned, lossless: sonic.Lossless, config: dict[str, Any], tables: sonic.Tables
+) -> None:
     """Say on the standard error what the classes are, what is lost by them, and what the switch does otherwise."""
     plan, traffics = planning.plan, planning.traffic
     adapts = plan.policy.definition.threshold_rule.adapts
@@ -151,8 +180,16 @@ def _explain(planning: sonic.Planned) -> None:
         for traffic, loss in zip(traffics, losses, strict=True):
             table.add_row(traffic.name, f"{traffic.load:g}", f"+{100 * max(loss, 0):.1f} %")
         console.print(table)
-    for sentence in sonic.differences(plan):
+    for sentence in sonic.differences(plan, lossless):
         console.print(f"- {sentence}")
+    for key in sonic.overlaps(config, tables):
+        console.print(
+            f"- The switch's row QUEUE|{key} names several queues and would stay beside these: delete it."
+        )
+    if not config:
+        console.print(
+            "- If ports have PFC, as for RDMA, repeat this with --config config_db.json of the switch."
+        )
 
 
 def _interfaces(text: str) -> dict[str, str]:

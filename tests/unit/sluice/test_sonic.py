@@ -13,7 +13,7 @@ from sluice.policy import tags
 from sluice.policy.errors import SluiceError
 from sluice.policy.schema.desired import Policy
 from sluice.policy.schemes.classes import ClassPlan, class_plan, coarse_map
-from sluice.policy.thresholds.static import known_delays
+from sluice.policy.thresholds.static import Traffic, known_delays
 from sluice.runs.files import load_cdf
 from sluice.sonic import (
     ADAPTED_TABLE,
@@ -23,10 +23,14 @@ from sluice.sonic import (
     check_interface,
     config_tables,
     differences,
+    lossless_classes,
+    overlaps,
+    planned,
 )
 
 SCHEMA = json.loads(Path(__file__).with_name("sonic.schema.json").read_text())
 SCHEMES = ("sluice", "pias", "aemon", "karuna", "datcp")
+TRAFFIC = [Traffic(load_cdf("web-search"), 0.8)]
 
 
 @cache
@@ -108,6 +112,62 @@ def test_differences__name_what_the_switch_does_otherwise() -> None:
     assert "WRED cannot count a whole port" in said
     assert "drops what arrives" in said
     assert "own backlog" not in " ".join(differences(plan_of("sluice")))
+
+
+SWITCH = {
+    "PORT": {"Ethernet0": {"alias": "etp1"}, "Ethernet4": {}},
+    "DSCP_TO_TC_MAP": {"SITE": {"0": "1", "24": "3", "26": "3", "46": "5", "63": "4"}},
+    "TC_TO_QUEUE_MAP": {"SITE": {str(number): str(number) for number in range(8)}},
+    "PORT_QOS_MAP": {
+        "global": {"dscp_to_tc_map": "[DSCP_TO_TC_MAP|SITE]"},
+        "Ethernet0": {"tc_to_queue_map": "SITE", "pfc_enable": "3,4"},
+    },
+    "QUEUE": {"Ethernet0|0-2": {}, "Ethernet0|3-4": {}, "Ethernet4|5": {}},
+}
+LOSSLESS = lossless_classes(SWITCH, ["Ethernet0", "Ethernet4"])
+
+
+def test_lossless_classes__have_no_tag_and_keep_their_queues() -> None:
+    with pytest.raises(SluiceError, match=r"PFC for DSCP 24, 26\. .*reserved_dscp = \[24, 26\]"):
+        planned(Policy.from_document({"scheme": "sluice"}), TRAFFIC, LOSSLESS)
+    policy = Policy.from_document({"scheme": "sluice", "reserved_dscp": [24, 26]})
+    plan = planned(policy, TRAFFIC, LOSSLESS).plan
+    tables = config_tables(plan, ports_of(plan), LOSSLESS)
+    jsonschema.validate(tables, SCHEMA)
+    class_of = tables["DSCP_TO_TC_MAP"]["SLUICE"]
+    assert {dscp: number for dscp, number in class_of.items() if number in "34"} == {
+        "24": "3",
+        "26": "3",
+        "63": "4",
+    }
+    queue_of = tables["TC_TO_QUEUE_MAP"]["SLUICE_Ethernet0"]
+    assert (queue_of["3"], queue_of["4"]) == ("3", "4")
+    of_queue = [0, 1, 2, 5, 6, 7][: policy.queues][::-1]
+    expected = coarse_map(policy, plan.snapped(policy.thresholds))
+    for tag in set(range(tags.TAG_COUNT)) - {24, 26}:
+        assert queue_of[class_of[str(tag)]] == str(of_queue[expected[tag]])
+    assert not {"Ethernet0|3", "Ethernet0|4"} & tables["QUEUE"].keys()
+    assert overlaps(SWITCH, tables) == ["Ethernet0|0-2"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "config", "said"),
+    [
+        ({"scheme": "pias", "queues": 8}, {}, "has 2 of the 8 queues .* queues to at most 6"),
+        ({"scheme": "sluice"}, {"DSCP_TO_TC_MAP": {"SITE": {"0": "3"}}}, "PFC for DSCP 0"),
+    ],
+)
+def test_lossless_classes__what_cannot_be_beside_them_is_refused(
+    fields: dict[str, Any], config: dict[str, Any], said: str
+) -> None:
+    lossless = lossless_classes(SWITCH | config, ["Ethernet0"])
+    with pytest.raises(SluiceError, match=said):
+        planned(Policy.from_document({"reserved_dscp": [24, 26], **fields}), TRAFFIC, lossless)
+
+
+def test_lossless_classes__an_interface_is_a_port_of_the_switch() -> None:
+    with pytest.raises(SluiceError, match="no port etp1: write Ethernet0"):
+        lossless_classes(SWITCH, ["etp1"])
 
 
 @pytest.mark.parametrize("name", ["", "0", "Ethernet0|1", "Ethernet 0", "E" * 25])
