@@ -84,6 +84,8 @@ def _allowed(field: PolicyEntry, scheme: Scheme) -> str:
     if field.name == "overrides":
         return f"up to {kind.longest} overrides"
     count = "one value for each queue" if field.name == "shares" else "one value for each threshold"
+    if not kind.because:  # its length does not depend on another field
+        count = f"up to {kind.longest} values"
     return f"{count}, each {kind.item.allowed}"
 
 
