@@ -265,14 +265,25 @@ class SharedAnswer:
     def __init__(self, keep_s: float) -> None:
         self._keep_s = keep_s
         self._lock = threading.Lock()
-        self._made_s, self._answer = -keep_s, b""
+        self._made_s = -keep_s
+        self._answer: bytes | Exception = b""
 
     def get(self, make: Callable[[], bytes]) -> bytes:
-        """Return the answer that is younger than `keep_s`, or else make one."""
+        """Return the answer that is younger than `keep_s`, or else make one.
+
+        What `make` raises is an answer, too: those who wait for a store that is away need not each ask it.
+        """
         with self._lock:
             if time.monotonic() - self._made_s >= self._keep_s:
-                self._answer, self._made_s = make(), time.monotonic()
-            return self._answer
+                try:
+                    self._answer = make()
+                except Exception as error:
+                    self._answer = error
+                self._made_s = time.monotonic()
+            answer = self._answer
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
 
 
 EXTENSION = "sluice"

@@ -167,3 +167,16 @@ def test_shared_answer__is_made_again_only_after_its_time(monkeypatch: pytest.Mo
     times_s = iter((100.0, 100.0, 100.1, 100.3, 100.3))
     monkeypatch.setattr("sluice.webui.services.time.monotonic", lambda: next(times_s))
     assert [shared.get(lambda: next(answers)) for _ in range(3)] == [b"1", b"1", b"2"]
+
+
+def test_shared_answer__a_failure_is_shared_too() -> None:
+    shared, asked = SharedAnswer(3600.0), list[str]()
+
+    def ask() -> bytes:
+        asked.append("the store")
+        raise ValueError("away")
+
+    for _ in range(2):
+        with pytest.raises(ValueError, match="away"):
+            shared.get(ask)
+    assert len(asked) == 1
