@@ -55,7 +55,7 @@ class Plugin:
     workloads: tuple[str, ...]
 
 
-_COLOURS = ("#b2182b", "#1b7837", "#762a83", "#8c510a", "#01665e", "#c51b7d")
+_COLOURS = ("#762a83", "#1b7837", "#8c510a", "#01665e", "#c51b7d", "#b2182b")
 """Of schemes that have no colour of their own, in the order in which they are loaded."""
 TOPOLOGIES: dict[str, Any] = {}
 """KIND → the module, for the topologies of all plugins."""

@@ -27,6 +27,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from sluice.policy.figures.metrics import cdf
+from sluice.policy.schemes import SCHEMES
 from sluice.report import tables
 from sluice.report.runs import Flows, Run, Variant
 from sluice.report.tables import Estimate
@@ -156,15 +157,15 @@ class Panel:
         return file_stem(self.title)
 
     def save(self, folder: Path, stem: str) -> None:
-        """Write the picture as PNG and PDF with a legend, and its data as CSV."""
+        """Write the picture as PNG and PDF with a legend beside it, and its data as CSV."""
         with mpl.rc_context(_STYLE):
             for axes in self.figure.axes:
                 for line in (*axes.get_xgridlines(), *axes.get_ygridlines()):
                     line.set_color(PRINTED_GRID)
                 if len(axes.get_legend_handles_labels()[0]) > 1:
-                    axes.legend(frameon=False, fontsize=8)
-            self.figure.savefig(folder / f"{stem}.png", dpi=PNG_DPI)
-            self.figure.savefig(folder / f"{stem}.pdf", metadata={"CreationDate": None})
+                    axes.legend(frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(1.01, 1))
+            self.figure.savefig(folder / f"{stem}.png", dpi=PNG_DPI, bbox_inches="tight")
+            self.figure.savefig(folder / f"{stem}.pdf", metadata={"CreationDate": None}, bbox_inches="tight")
         (folder / f"{stem}.csv").write_text(self.csv)
 
 
@@ -225,6 +226,9 @@ def logarithmic(axes: Axes, which: str, text: Callable[[float], str]) -> None:
 DASHES: tuple[tuple[float, ...] | None, ...] = (None, (5, 2), (1.5, 1.5), (6, 2, 1.5, 2), (9, 3))
 """For the first, second … variant of one scheme. None is a solid line."""
 
+MARKERS = dict(zip("os^DvPX<>ph*", "●■▲◆▼✚✖◀▶⬟⬢★", strict=True))
+"""Of matplotlib, and the character that stands for it in the page's legend."""
+
 WIDE_RATIO = 4.0
 """Above this ratio of largest to smallest value, the axis is logarithmic: otherwise values near 1
 would form one line."""
@@ -239,6 +243,13 @@ def _line(variant: Variant) -> dict[str, Any]:
         "label": variant.label,
         **({"dashes": dashes} if dashes else {"linestyle": "-"}),
     }
+
+
+def marker_of(variant: Variant) -> str:
+    """Each scheme has its own, for readers to whom two colours look alike."""
+    schemes = list(SCHEMES)
+    number = schemes.index(variant.scheme) if variant.scheme in schemes else len(schemes)
+    return list(MARKERS)[number % len(MARKERS)]
 
 
 def distributions(
@@ -270,7 +281,7 @@ def slowdowns(flows: Mapping[str, Flows], variants: Sequence[Variant]) -> list[P
             for variant, curve in bins.items():
                 drawn = np.isfinite(getattr(curve, name))
                 sizes_bytes, values = curve.size_bytes[drawn], getattr(curve, name)[drawn]
-                drawing.axes.plot(sizes_bytes, values, marker="o", **_line(variant))
+                drawing.axes.plot(sizes_bytes, values, marker=marker_of(variant), **_line(variant))
                 drawing.add(variant.label, variant.colour, sizes_bytes.tolist(), values.tolist())
             axes = drawing.axes
             axes.set(xlabel="flow size", ylabel="FCT ÷ FCT alone")
@@ -323,7 +334,7 @@ def _load_curve(drawing: Drawing, variant: Variant, values: Mapping[float, Estim
     estimates = {load: value for load, value in values.items() if value is not None}
     spread = [value.deviation or 0.0 for value in estimates.values()]
     means = [value.mean for value in estimates.values()]
-    style = {"marker": "o", "capsize": 2, "elinewidth": 0.9, **_line(variant)}
+    style = {"marker": marker_of(variant), "capsize": 2, "elinewidth": 0.9, **_line(variant)}
     drawing.axes.errorbar(list(estimates), means, yerr=spread, **style)
     drawing.add(variant.label, variant.colour, list(estimates), means)
 

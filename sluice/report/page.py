@@ -22,7 +22,7 @@ from sluice.policy.errors import SluiceError
 from sluice.policy.figures.scoreboard import CONFIDENCE_PERCENT
 from sluice.report import charts, tables
 from sluice.report import runs as bundles
-from sluice.report.charts import DASHES, Panel, colour_variable, file_stem
+from sluice.report.charts import DASHES, MARKERS, Panel, colour_variable, file_stem, marker_of
 from sluice.report.runs import Run, Variant, classes_present, find_runs, variants
 from sluice.report.tables import count, loads_of
 from sluice.runs.bundle import COMMAND
@@ -222,7 +222,10 @@ def _context(runs: Sequence[Run], baseline: str | None) -> dict[str, Any]:
         "invalid_runs": sum(not run.summary["valid"]["ok"] for run in runs),
         "runs": len(runs),
         "notices": notices(compared),
-        "legend": list(zip(compared, dash_arrays, strict=True)),
+        "legend": [
+            (variant, dashes, MARKERS[marker_of(variant)])
+            for variant, dashes in zip(compared, dash_arrays, strict=True)
+        ],
         "baseline": base,
         "several": len(compared) > 1,
         "confidence": CONFIDENCE_PERCENT,

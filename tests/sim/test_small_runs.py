@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs of the command on the simulator that a signal ends, and the pages whose commands run there."""
 
+import csv
 import hashlib
 import json
 import os
@@ -17,7 +18,7 @@ from sluice.policy.errors import SluiceError
 from sluice.runs.bundle import is_complete, read_flows
 from sluice.runtime.wait import wait_until
 from tests.kit.bundles import sluice
-from tests.kit.pages import DOCS, of_order, save_files
+from tests.kit.pages import DOCS, ROOT, of_order, save_files
 
 SCENARIO = """
 name = "long"
@@ -144,6 +145,23 @@ def test_the_commands_of_the_page_run_and_use_the_parts(tmp_path: Path) -> None:
     assert mine["fct_us"]["all"]["n"] == 60
     assert (tmp_path / "results" / "my-ring" / "summary.json").exists()
     assert "my-scheme" in (tmp_path / "mine.html").read_text()
+
+
+def test_the_page_for_newcomers_goes_from_files_of_others_to_the_figure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REPOSITORY", str(ROOT))
+    run_page(DOCS / "how-to" / "compare-transports.md", tmp_path)
+    means = {
+        scheme: json.loads(summary.read_text())["fct_us"]["small"]["mean"]
+        for scheme in ("mine", "swift", "sluice")
+        for summary in tmp_path.glob(f"results/peers/**/{scheme}/seed-01/summary.json")
+    }
+    assert means["sluice"] < means["swift"] < means["mine"]
+    [figure] = tmp_path.glob("figures/*99th-percentile-of-the-slowdown.csv")
+    series = {row["series"] for row in csv.DictReader(figure.read_text().splitlines())}
+    assert series == means.keys()
+    assert figure.with_suffix(".pdf").stat().st_size > 5000
 
 
 def test_the_page_about_controls_runs_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
