@@ -270,11 +270,19 @@ def distributions(
     return panels
 
 
+_SLOWDOWNS = {
+    "mean slowdown": "mean",
+    "median slowdown": "p50",
+    "95th percentile of the slowdown": "p95",
+    "99th percentile of the slowdown": "p99",
+}
+
+
 def slowdowns(flows: Mapping[str, Flows], variants: Sequence[Variant]) -> list[Panel]:
-    """Draw mean and 99th percentile of the slowdown by flow size."""
+    """Draw mean and percentiles of the slowdown by flow size."""
     bins = {variant: tables.slowdown_by_size(flows[variant.label]) for variant in variants}
     panels: list[Panel] = []
-    for title, name in (("mean slowdown", "mean"), ("99th percentile of the slowdown", "p99")):
+    for title, name in _SLOWDOWNS.items():
         if not any(np.isfinite(getattr(curve, name)).any() for curve in bins.values()):
             continue
         with panel(title, panels, "size_bytes", "slowdown", x_format="size") as drawing:

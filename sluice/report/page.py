@@ -313,7 +313,8 @@ def _blocks(present: Sequence[Variant], load: float | None, runs: Sequence[Run])
             "Slowdown by flow size",
             charts.slowdowns(flows, present),
             "FCT divided by the FCT of the same flow alone in the network, in bins of a third of a decade of size, "
-            f"{counted}. A mean needs {tables.MIN_FOR_MEAN} flows, a 99th percentile {tables.MIN_FOR_P99}.",
+            f"{counted}. A mean needs {tables.MIN_FOR_MEAN} flows, a 95th percentile "
+            f"{tables.MIN_FOR_PERCENTILE[95]}, a 99th {tables.MIN_FOR_PERCENTILE[99]}.",
         ),
     ]
     firsts = [(variant, min(variant.at(load), key=lambda run: run.seed)) for variant in present]

@@ -26,7 +26,8 @@ from sluice.policy.wire.records import MEDIUM_LIMIT_BYTES, SMALL_LIMIT_BYTES
 from sluice.report.runs import NOTHING, Flows, Run, Variant
 
 BINS_PER_DECADE = 3
-MIN_FOR_MEAN, MIN_FOR_P99 = 10, 100
+MIN_FOR_MEAN = 10
+MIN_FOR_PERCENTILE = {50: 10, 95: 20, 99: 100}
 """Flows that a size bin needs for its mean and for its 99th percentile."""
 
 Floats = npt.NDArray[np.float64]
@@ -92,6 +93,8 @@ class SizeBins:
     size_bytes: Floats
     """Geometric mean of the sizes in each bin."""
     mean: Floats
+    p50: Floats
+    p95: Floats
     p99: Floats
 
 
@@ -105,9 +108,11 @@ def slowdown_by_size(flows: Flows) -> SizeBins:
         inside = numbers == number
         values, n = slowdown[inside], int(inside.sum())
         mean = values.mean() if n >= MIN_FOR_MEAN else np.nan
-        p99 = np.percentile(values, 99) if n >= MIN_FOR_P99 else np.nan
-        rows.append((10 ** logs[inside].mean(), mean, p99))
-    return SizeBins(*np.array(rows, float).reshape(-1, 3).T)
+        tails = [
+            np.percentile(values, q) if n >= least else np.nan for q, least in MIN_FOR_PERCENTILE.items()
+        ]
+        rows.append((10 ** logs[inside].mean(), mean, *tails))
+    return SizeBins(*np.array(rows, float).reshape(-1, 5).T)
 
 
 def loads_of(variants: Iterable[Variant]) -> list[float | None]:

@@ -67,6 +67,8 @@ def test_slowdown_by_size__each_bin_has_its_own_figures() -> None:
     bins = slowdown_by_size(of_sizes(sizes, slowdown))
     assert bins.size_bytes == pytest.approx([1500, 150_000, 9_000_000])
     assert bins.mean[:2] == pytest.approx([1.5, 5])
+    assert (bins.p50[0], bins.p95[1]) == pytest.approx((1.5, 5))
+    assert np.isnan([bins.p95[2], bins.p99[1]]).all(), "too few flows"
     assert bins.p99[0] == pytest.approx(np.percentile(slowdown[:200], 99))
 
 

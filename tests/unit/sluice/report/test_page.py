@@ -299,7 +299,7 @@ def test_report__shows_how_thresholds_moved(tmp_path: Path) -> None:
 def test_report__every_picture_has_its_data(single: tuple[Path, Page]) -> None:
     _, page = single
     figures = list(page.root.iter("figure"))
-    assert len(figures) == 4
+    assert len(figures) == 6
     for figure in figures:
         link = known(figure.find("figcaption/a"))
         rows = unquote(link.get("href", "").partition(",")[2]).splitlines()
