@@ -208,8 +208,6 @@ class Bridge:
         self._accept(kind, listener, Allowance(AT_ONCE / PAUSE_S, AT_ONCE, self.loop.time()), AT_ONCE)
 
     def _accept(self, kind: str, listener: socket.socket, allowance: Allowance, most: int) -> None:
-        if self.services.stopping.is_set():
-            return
         self.loop.add_reader(listener, self._accept, kind, listener, allowance, AT_ONCE)
         pause_s = PAUSE_S
         for _ in range(most):
@@ -230,7 +228,8 @@ class Bridge:
                 accepted.setblocking(False)
                 Connection(self, kind, accepted, str(address[0]) if address else "").open()
         self.loop.remove_reader(listener)
-        self.loop.call_later(pause_s, self._accept, kind, listener, allowance, AFTER_PAUSE)
+        if not self.services.stopping.is_set():
+            self.loop.call_later(pause_s, self._accept, kind, listener, allowance, AFTER_PAUSE)
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
         """Run a coroutine beside the others."""
