@@ -113,6 +113,7 @@ WRONG: dict[str, tuple[str, tuple[str, ...]]] = {
     "export sonic --traffic": (EXPORT, ("", "web-search", "nothing:0.5", "web-search:1", "web-search:nan")),
     "export sonic --load": (EXPORT, ("", "x", "0", "1", "nan", "-1")),
     "export sonic --follow": ("export sonic --running --interfaces any=Ethernet0", TIMES),
+    "export sonic --config": (EXPORT, FILES),
     "export sonic --out": (EXPORT, OUT_FILES),
     "capture port": ("capture _ --out NEW", ("", "x", "s1:999")),
     "capture --seconds": ("capture s1:1 --out NEW", TIMES),
