@@ -39,6 +39,7 @@ def test_page__shows_a_simulated_network_and_changes_its_policy(stack: Simulated
     until(page, "() => Object.values(window.sluice.model.snapshot.ports).some((port) => port.load > 0.05)")
     # A testbed refuses this scheme. The option is below the edge of its list, so the mouse would not reach it.
     page.locator('#schemes input[value="pfabric"]').evaluate("(radio) => radio.click()")
+    until(page, "() => document.getElementById('preview').textContent !== ''")  # it moves the button
     page.click("#apply")
     until(page, "() => document.querySelector('[data-kpi=policy]').dataset.version === '2'")
     until(page, "() => document.querySelector('[data-kpi=policy]').dataset.state === 'applied'")
