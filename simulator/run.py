@@ -24,7 +24,7 @@ from sluice.simulator import _fabric
 from sluice.simulator.division import Division, Layout, divide
 from sluice.simulator.flows import Ledger, fabric_columns
 from sluice.simulator.network import add_controls, make_fabric, port_maker
-from sluice.simulator.taps import Columns, PortsLooked, SimulationProgress, Taps, ThresholdsMoved, no_results
+from sluice.simulator.taps import Columns, SimulationProgress, Taps, ThresholdsMoved, no_results
 
 NEVER_PS = 2**62
 SLICE_EVENTS = 1_000_000
@@ -53,8 +53,8 @@ class Simulation:
         self.fabric, layout = make_fabric(scenario, self.topology, ports, self.division)
         self._transports = add_controls(self.fabric, scenario)
         self._loop = PolicyLoop(policy, self.topology, self.fabric, layout, self.taps.thresholds)
-        sampled = scenario.simulator.sampled_ports
-        self._looked_at = {name: row for name, row in layout.port.items() if name_port(sampled, name)}
+        sampled = [name for name in layout.port if name_port(scenario.simulator.sampled_ports, name)]
+        self._sampled_ports, self._sampled_rows = np.asarray(sampled), [layout.port[name] for name in sampled]
 
     def totals(self) -> dict[str, float | int]:
         """Totals of the run so far."""
@@ -134,15 +134,22 @@ class Simulation:
         if now_ps >= clock.sample_ps:
             self.taps.senders(now_ps / PS_PER_S, self.fabric.senders())
             clock.sample_ps += clock.sample_every_ps
-        if now_ps >= clock.look_ps:
-            self.taps.ports(now_ps / PS_PER_S, self._look())
-            clock.look_ps += clock.look_every_ps
+        if now_ps >= clock.ports_ps:
+            self.taps.ports(now_ps / PS_PER_S, self._port_samples())
+            clock.ports_ps += clock.ports_every_ps
         return True
 
-    def _look(self) -> PortsLooked:
-        ports = self.fabric.port_statistics()[list(self._looked_at.values())]
-        packets, sent_bytes, marked, dropped, _, queue_bytes = ports.T
-        return PortsLooked(list(self._looked_at), queue_bytes, sent_bytes, packets, marked, dropped)
+    def _port_samples(self) -> Columns:
+        sampled = self.fabric.port_statistics()[self._sampled_rows]
+        packets, sent_bytes, marked, dropped, _, waiting_bytes = sampled.T
+        return {
+            "port": self._sampled_ports,
+            "waiting_bytes": waiting_bytes,
+            "sent_bytes": sent_bytes,
+            "sent_packets": packets,
+            "marked_packets": marked,
+            "dropped_packets": dropped,
+        }
 
     def _hand_out(self, results: Columns) -> None:
         if len(results["id"]):
@@ -158,8 +165,8 @@ class _Clock:
         self.adapt_ps = self.adapt_every_ps if adapts else NEVER_PS
         self.sample_every_ps = (scenario.sample_ms or 0) * PS_PER_MS
         self.sample_ps = self.sample_every_ps if scenario.sample_ms else NEVER_PS
-        self.look_every_ps = (scenario.simulator.sample_ports_ns or 0) * PS_PER_NS
-        self.look_ps = self.look_every_ps or NEVER_PS
+        self.ports_every_ps = (scenario.simulator.sample_ports_ns or 0) * PS_PER_NS
+        self.ports_ps = self.ports_every_ps or NEVER_PS
         self.more = True
         self.drawn_until_ps = 0
         self.last_ps = 0
@@ -167,7 +174,7 @@ class _Clock:
 
     @property
     def next_ps(self) -> int:
-        return min(self.adapt_ps, self.sample_ps, self.look_ps, self.end_ps)
+        return min(self.adapt_ps, self.sample_ps, self.ports_ps, self.end_ps)
 
 
 # ── Adaptation ───────────────────────────────────────────────────────────────────────────────────────

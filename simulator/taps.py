@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The functions to which a run passes its results while it lasts."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,19 +37,6 @@ class ThresholdsMoved:
     """Completed flows from which they were computed; 0: the port's first thresholds."""
 
 
-@dataclass(frozen=True)
-class PortsLooked:
-    """Switch ports at one moment, and the packets and bytes that they have handled so far."""
-
-    names: Sequence[str]
-    queue_bytes: npt.NDArray[np.uint64]
-    """What waits and what is being sent."""
-    sent_bytes: npt.NDArray[np.uint64]
-    sent_packets: npt.NDArray[np.uint64]
-    marked_packets: npt.NDArray[np.uint64]
-    dropped_packets: npt.NDArray[np.uint64]
-
-
 def _ignore(*anything: object) -> None:
     pass
 
@@ -65,8 +52,9 @@ class Taps:
     thresholds: Callable[[ThresholdsMoved], None] = _ignore
     senders: Callable[[float, Columns], None] = _ignore
     """At each sample: the time in seconds, and the state of every active connection."""
-    ports: Callable[[float, PortsLooked], None] = _ignore
-    """At each look at the ports: the time in seconds, and what the ports have done so far."""
+    ports: Callable[[float, Columns], None] = _ignore
+    """At each sample of switch ports: the time in seconds, and columns. `port`: its id. `waiting_bytes`: without the
+    packet that it is sending. So far: `sent_bytes`, `sent_packets`, `marked_packets` and `dropped_packets`."""
     report: Callable[[SimulationProgress], None] = _ignore
 
 

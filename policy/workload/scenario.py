@@ -277,13 +277,13 @@ class SimulatorSettings:
     )
     sample_ports_ns: int | None = entry(
         Duration(NS_PER_US, 60 * NS_PER_S),
-        "Time between two looks at switch ports: queue, bytes, marks and drops. By default, no looks.",
+        "Time between two samples of switch ports: queue, bytes, marks and drops. By default, no samples.",
         key="sample_ports",
         default=None,
     )
     sampled_ports: tuple[str, ...] = entry(
         PORT_NAMES,
-        'The ports that sample_ports looks at: "s1:2", all ports of a switch ("s1:*") or all ports ("*").',
+        'The ports of sample_ports: "s1:2", all ports of a switch ("s1:*") or all ports ("*").',
         default=("*",),
     )
 
@@ -489,6 +489,8 @@ def _simulator(table: object, transport: Transport) -> SimulatorSettings:
     timeout is the minimum."""
     settings = read(SimulatorSettings, table, "simulator")
     given = table if isinstance(table, Mapping) else {}
+    if "sampled_ports" in given and settings.sample_ports_ns is None:
+        raise FieldError("simulator.sampled_ports", "needs sample_ports, the time between two samples")
     if "recovery" not in given and not settings.duplicate_threshold:
         settings = replace(settings, recovery="plain")
     if "rto_initial" not in given and transport.connections == "persistent":

@@ -216,7 +216,9 @@ SAMPLES_SCHEMA = pa.schema([(column.name, column.type) for column in SAMPLE_COLU
 QUEUE_COLUMNS = (
     Column("at_s", pa.float64(), "Seconds from the start of the run."),
     Column("port", pa.string(), "Name of the port, for example s1:2."),
-    Column("queue_bytes", pa.int64(), "Bytes that wait at the port, with the packet that it is sending."),
+    Column(
+        "waiting_bytes", pa.int64(), "Bytes that wait at the port, without the packet that it is sending."
+    ),
     Column("sent_bytes", pa.int64(), "Bytes sent so far."),
     Column("sent_packets", pa.int64(), "Packets sent so far."),
     Column("marked_packets", pa.int64(), "Packets marked (CE) so far."),
@@ -297,7 +299,8 @@ class BundleWriter:
         self._versions: set[int] = set()
         self._samples: pq.ParquetWriter | None = None
         self._queues: pq.ParquetWriter | None = None
-        self._looks: list[pa.Table] = []
+        self._port_samples: list[dict[str, npt.NDArray[Any]]] = []
+        self._port_sample_rows = 0
         self._ports: list[dict[str, Any]] = []
 
     def __enter__(self) -> BundleWriter:
@@ -307,7 +310,7 @@ class BundleWriter:
         self._close()
 
     def _close(self) -> None:
-        self._write_looks()
+        self._write_port_samples()
         for writer in (self._flows, self._samples, self._queues):
             if writer is not None and writer.is_open:
                 writer.close()
@@ -335,18 +338,24 @@ class BundleWriter:
             self._samples = pq.ParquetWriter(self._out / "samples.parquet", SAMPLES_SCHEMA)
         self._samples.write_table(pa.Table.from_pylist(list(rows), schema=SAMPLES_SCHEMA))
 
-    def add_looks(self, rows: pa.Table) -> None:
-        """Add rows of QUEUES_SCHEMA. Without any call the bundle has no such file."""
-        self._looks.append(rows)
-        if sum(map(len, self._looks)) >= _ROWS_AT_ONCE:
-            self._write_looks()
+    def add_port_samples(self, at_s: float, columns: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Add a sample of ports, with the columns of QUEUES_SCHEMA. Without any call the bundle has no such file."""
+        ports = len(columns["port"])
+        self._port_samples.append({"at_s": np.full(ports, at_s), **columns})
+        self._port_sample_rows += ports
+        if self._port_sample_rows >= _ROWS_AT_ONCE:
+            self._write_port_samples()
 
-    def _write_looks(self) -> None:
-        if self._looks:
+    def _write_port_samples(self) -> None:
+        if self._port_samples:
             if self._queues is None:
                 self._queues = pq.ParquetWriter(self._out / "queues.parquet", QUEUES_SCHEMA)
-            self._queues.write_table(pa.concat_tables(self._looks))
-            self._looks = []
+            rows = {
+                name: np.concatenate([sample[name] for sample in self._port_samples])
+                for name in QUEUES_SCHEMA.names
+            }
+            self._queues.write_table(pa.table(rows).cast(QUEUES_SCHEMA))
+            self._port_samples, self._port_sample_rows = [], 0
 
     def finish(
         self,

@@ -23,7 +23,7 @@ from sluice.runs.files import Resolved
 from sluice.runs.progress import Progress, Report, RunningFigures, flow_count
 from sluice.runtime.lifecycle import end_if_asked
 from sluice.simulator.division import Division
-from sluice.simulator.taps import OUTCOMES, PHASES, PortsLooked, SimulationProgress, Taps, ThresholdsMoved
+from sluice.simulator.taps import OUTCOMES, PHASES, SimulationProgress, Taps, ThresholdsMoved
 
 REASONS = {"killed": "quenched", "unfinished": "unfinished at the end of the grace period"}
 
@@ -147,7 +147,7 @@ def run_on_simulator(
         flows=add_flows,
         thresholds=add_thresholds,
         senders=lambda at_s, columns: writer.add_samples(_sample_rows(at_s, columns, run_id, labels)),
-        ports=lambda at_s, looked: writer.add_looks(_queue_rows(at_s, looked)),
+        ports=lambda at_s, columns: writer.add_port_samples(at_s, columns),
         report=report_flows,
     )
     simulation = Simulation(scenario, topology, taps, labels, division)
@@ -172,13 +172,6 @@ def run_on_simulator(
     if interruption:
         raise bundle.Interrupted(f"{interruption}; the bundle so far is in {out}")
     return summary
-
-
-def _queue_rows(at_s: float, looked: PortsLooked) -> pa.Table:
-    """Return rows of queues.parquet."""
-    counts = {name: value for name, value in vars(looked).items() if name != "names"}
-    rows = {"at_s": np.full(len(looked.names), at_s), "port": looked.names, **counts}
-    return pa.table(rows).cast(bundle.QUEUES_SCHEMA)
 
 
 def _sample_rows(

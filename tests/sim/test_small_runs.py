@@ -98,17 +98,17 @@ sampled_ports = ["PORT"]
 """
 
 
-def test_queues__a_look_has_what_waits_and_what_was_sent(tmp_path: Path) -> None:
+def test_queues__a_sample_has_what_waits_and_what_was_sent(tmp_path: Path) -> None:
     file, out = tmp_path / "incast.toml", tmp_path / "out"
     parser, execute = cli.command("run")
     file.write_text(INCAST.replace("PORT", "s1:3"))
     assert execute(parser.parse_args([str(file), "--on", "simulator", "--out", str(out)])) == 0
-    looks = pq.read_table(out / "queues.parquet").to_pylist()
-    assert {look["port"] for look in looks} == {"s1:3"}
-    assert [look["at_s"] for look in looks[:3]] == [10e-6, 20e-6, 30e-6]
-    assert looks[-1]["sent_bytes"] > 2 * 146_000
-    assert looks[-1]["dropped_packets"] == 0
-    assert max(look["queue_bytes"] for look in looks) > 10 * 1514, "two initial windows meet"
+    samples = pq.read_table(out / "queues.parquet").to_pylist()
+    assert {sample["port"] for sample in samples} == {"s1:3"}
+    assert [sample["at_s"] for sample in samples[:3]] == [10e-6, 20e-6, 30e-6]
+    assert samples[-1]["sent_bytes"] > 2 * 146_000
+    assert samples[-1]["dropped_packets"] == 0
+    assert max(sample["waiting_bytes"] for sample in samples) > 10 * 1514, "two initial windows meet"
     file.write_text(INCAST.replace("PORT", "s1:4"))
     with pytest.raises(SluiceError, match=r"simulator.sampled_ports: the network has no port .s1:4."):
         execute(parser.parse_args([str(file), "--on", "simulator", "--out", str(tmp_path / "other")]))
@@ -150,6 +150,7 @@ def test_the_commands_of_the_page_run_and_use_the_parts(tmp_path: Path) -> None:
 def test_the_page_for_newcomers_goes_from_files_of_others_to_the_figure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("REPOSITORY", str(ROOT))
     run_page(DOCS / "how-to" / "compare-transports.md", tmp_path)
     means = {
