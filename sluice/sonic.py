@@ -99,14 +99,31 @@ class Lossless:
 
 
 NO_LOSSLESS = Lossless({}, {})
+READ_TABLES = ("PORT", "PORT_QOS_MAP", "DSCP_TO_TC_MAP", "TC_TO_QUEUE_MAP", "QUEUE")
+"""What an export reads of a switch's configuration."""
 
 
 def lossless_classes(config: Mapping[str, Any], interfaces: Iterable[str]) -> Lossless:
-    """Read a switch's config_db.json. Raises SluiceError for an interface that is no port of it."""
+    """Read a switch's config_db.json.
+
+    Raises SluiceError for an interface that is no port of it, for a value that is no number, and if two ports give a
+    DSCP or a class different places, because all ports share the maps of an export.
+    """
 
     def row(table: str, name: str) -> Mapping[str, str]:
         row: Mapping[str, str] = config.get(table, {}).get(name.strip("[]").rpartition("|")[2], {})
         return row
+
+    def number(where: str, text: str) -> int:
+        if not text.strip().isdecimal():
+            raise SluiceError(f"--config: {where} must be whole numbers, not {text!r}")
+        return int(text)
+
+    def note(places: dict[int, int], what: str, key: int, place: int) -> None:
+        if places.setdefault(key, place) != place:
+            raise SluiceError(
+                f"--config: {what} {key} is {places[key]} at one of these ports and {place} at another"
+            )
 
     class_of_dscp: dict[int, int] = {}
     queue_of_class: dict[int, int] = {}
@@ -117,22 +134,28 @@ def lossless_classes(config: Mapping[str, Any], interfaces: Iterable[str]) -> Lo
             hint = f": write {aliases[name]}" if name in aliases else guess(name, config.get("PORT", {}))
             raise SluiceError(f"--config: the switch has no port {name}{hint}")
         binding = {**bindings.get("global", {}), **bindings.get(name, {})}
-        protected = {int(number) for number in binding.get("pfc_enable", "").split(",") if number}
+        where = f"pfc_enable of {name}"
+        protected = {number(where, text) for text in binding.get("pfc_enable", "").split(",") if text}
         queues = row("TC_TO_QUEUE_MAP", binding.get("tc_to_queue_map", ""))
-        for number in protected:
-            queue_of_class[number] = int(queues.get(str(number), number))
-        classes = row("DSCP_TO_TC_MAP", binding.get("dscp_to_tc_map", ""))
-        class_of_dscp |= {int(dscp): int(tc) for dscp, tc in classes.items() if int(tc) in protected}
+        for lossless in protected:
+            queue = number("TC_TO_QUEUE_MAP", queues.get(str(lossless), str(lossless)))
+            note(queue_of_class, "the queue of the traffic class", lossless, queue)
+        for dscp, text in row("DSCP_TO_TC_MAP", binding.get("dscp_to_tc_map", "")).items():
+            if (traffic_class := number("DSCP_TO_TC_MAP", text)) in protected:
+                note(
+                    class_of_dscp, "the traffic class of DSCP", number("DSCP_TO_TC_MAP", dscp), traffic_class
+                )
     return Lossless(class_of_dscp, queue_of_class)
 
 
 def check_lossless(policy: Policy, lossless: Lossless) -> None:
     """Raise SluiceError if packets of the policy would come into a lossless class, or find no queue beside them."""
-    if tags.UNTAGGED in lossless.class_of_dscp:
-        raise SluiceError(
-            "--config: the switch has PFC for DSCP 0, which all packets without a tag have: give DSCP 0 another "
-            "traffic class on the switch"
-        )
+    for dscp, whose in ((tags.UNTAGGED, "packets without a tag"), (tags.BACKGROUND, "demoted hosts")):
+        if dscp in lossless.class_of_dscp:
+            raise SluiceError(
+                f"--config: the switch has PFC for DSCP {dscp}, which {whose} have: give it another traffic class on "
+                "the switch"
+            )
     written = [dscp for dscp in sorted(lossless.class_of_dscp) if LOWEST <= dscp <= HIGHEST]
     if not {*written} <= {*policy.reserved_dscp}:
         wanted = sorted({*written, *policy.reserved_dscp})
@@ -153,10 +176,9 @@ def overlaps(config: Mapping[str, Any], tables: Tables) -> list[str]:
     for key in config.get("QUEUE", {}):
         port, _, queues = key.rpartition("|")
         first, dash, last = queues.partition("-")
-        if dash and any(
-            f"{port}|{index}" in tables.get("QUEUE", {}) for index in range(int(first), int(last) + 1)
-        ):
-            found.append(key)
+        if dash and first.isdecimal() and last.isdecimal():
+            rows = {f"{port}|{index}" for index in range(int(first), int(last) + 1)}
+            found += [key] if rows & tables.get("QUEUE", {}).keys() else []
     return found
 
 

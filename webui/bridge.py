@@ -116,7 +116,7 @@ class Allowance:
     """How much may begin now, of what may begin at a limited rate."""
 
     def __init__(self, per_s: float, burst: float, now_s: float) -> None:
-        """`burst`: how much may begin at once after a pause."""
+        """`burst`: how much may begin at once after a pause, and the largest debt after more than was allowed."""
         self._per_s, self._burst = per_s, burst
         self._left, self._counted_s = burst, now_s
 

@@ -90,8 +90,8 @@ def execute(arguments: argparse.Namespace) -> int:
         raise SluiceError("--follow needs --running, because a scenario does not change")
     if arguments.follow is not None and arguments.out is None:
         raise SluiceError("--follow needs --out, where the tables go")
-    config = _config(arguments.config) if arguments.config else {}
-    lossless = sonic.lossless_classes(config, arguments.interfaces) if config else sonic.NO_LOSSLESS
+    config = _config(arguments.config) if arguments.config else None
+    lossless = sonic.NO_LOSSLESS if config is None else sonic.lossless_classes(config, arguments.interfaces)
     if arguments.running:
         return _export_running(arguments, config, lossless)
     scenario, *_ = scenario_from_file(arguments.scenario)
@@ -114,12 +114,16 @@ def _config(path: Path) -> dict[str, Any]:
         config = json.loads(path.read_text())
     except (OSError, ValueError) as error:
         raise SluiceError(f"--config {path}: {error}") from None
-    if not isinstance(config, dict) or not all(isinstance(table, dict) for table in config.values()):
-        raise SluiceError(f"--config {path}: is no config_db.json: it has no tables")
-    return config
+    for table in sonic.READ_TABLES:
+        rows = config.get(table, {}) if isinstance(config, dict) else None
+        if not isinstance(rows, dict) or not all(isinstance(row, dict) for row in rows.values()):
+            raise SluiceError(f"--config {path}: is no config_db.json: {table} must be a table of rows")
+    return dict(config)
 
 
-def _export_running(arguments: argparse.Namespace, config: dict[str, Any], lossless: sonic.Lossless) -> int:
+def _export_running(
+    arguments: argparse.Namespace, config: dict[str, Any] | None, lossless: sonic.Lossless
+) -> int:
     remote = Remote(arguments.url, None)
     following = sonic.Following(
         remote,
@@ -166,7 +170,7 @@ def _write(tables: sonic.Tables, out: Path | None) -> None:
 
 
 def _explain(
-    planning: sonic.Planned, lossless: sonic.Lossless, config: dict[str, Any], tables: sonic.Tables
+    planning: sonic.Planned, lossless: sonic.Lossless, config: dict[str, Any] | None, tables: sonic.Tables
 ) -> None:
     """Say on the standard error what the classes are, what is lost by them, and what the switch does otherwise."""
     plan, traffics = planning.plan, planning.traffic
@@ -182,11 +186,11 @@ def _explain(
         console.print(table)
     for sentence in sonic.differences(plan, lossless):
         console.print(f"- {sentence}")
-    for key in sonic.overlaps(config, tables):
+    for key in sonic.overlaps(config or {}, tables):
         console.print(
             f"- The switch's row QUEUE|{key} names several queues and would stay beside these: delete it."
         )
-    if not config:
+    if config is None:
         console.print(
             "- If ports have PFC, as for RDMA, repeat this with --config config_db.json of the switch."
         )

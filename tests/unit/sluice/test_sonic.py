@@ -114,7 +114,7 @@ def test_differences__name_what_the_switch_does_otherwise() -> None:
     assert "own backlog" not in " ".join(differences(plan_of("sluice")))
 
 
-SWITCH = {
+SWITCH: dict[str, dict[str, Any]] = {
     "PORT": {"Ethernet0": {"alias": "etp1"}, "Ethernet4": {}},
     "DSCP_TO_TC_MAP": {"SITE": {"0": "1", "24": "3", "26": "3", "46": "5", "63": "4"}},
     "TC_TO_QUEUE_MAP": {"SITE": {str(number): str(number) for number in range(8)}},
@@ -155,6 +155,7 @@ def test_lossless_classes__have_no_tag_and_keep_their_queues() -> None:
     [
         ({"scheme": "pias", "queues": 8}, {}, "has 2 of the 8 queues .* queues to at most 6"),
         ({"scheme": "sluice"}, {"DSCP_TO_TC_MAP": {"SITE": {"0": "3"}}}, "PFC for DSCP 0"),
+        ({"scheme": "sluice"}, {"DSCP_TO_TC_MAP": {"SITE": {"61": "3"}}}, "PFC for DSCP 61"),
     ],
 )
 def test_lossless_classes__what_cannot_be_beside_them_is_refused(
@@ -165,9 +166,25 @@ def test_lossless_classes__what_cannot_be_beside_them_is_refused(
         planned(Policy.from_document({"reserved_dscp": [24, 26], **fields}), TRAFFIC, lossless)
 
 
-def test_lossless_classes__an_interface_is_a_port_of_the_switch() -> None:
-    with pytest.raises(SluiceError, match="no port etp1: write Ethernet0"):
-        lossless_classes(SWITCH, ["etp1"])
+@pytest.mark.parametrize(
+    ("interface", "bindings", "said"),
+    [
+        ("etp1", {}, "no port etp1: write Ethernet0"),
+        ("Ethernet4", {"pfc_enable": "3,all"}, "pfc_enable of Ethernet4 must be whole numbers, not 'all'"),
+        (
+            "Ethernet4",
+            {"pfc_enable": "3", "dscp_to_tc_map": "OTHER"},
+            "the traffic class of DSCP 63 is 4 at one of these ports and 3 at another",
+        ),
+    ],
+)
+def test_lossless_classes__what_the_switch_cannot_mean_is_refused(
+    interface: str, bindings: dict[str, str], said: str
+) -> None:
+    maps = SWITCH["DSCP_TO_TC_MAP"] | {"OTHER": {"63": "3"}}
+    bound = SWITCH["PORT_QOS_MAP"] | {"Ethernet4": bindings}
+    with pytest.raises(SluiceError, match=said):
+        lossless_classes(SWITCH | {"DSCP_TO_TC_MAP": maps, "PORT_QOS_MAP": bound}, ["Ethernet0", interface])
 
 
 @pytest.mark.parametrize("name", ["", "0", "Ethernet0|1", "Ethernet 0", "E" * 25])

@@ -176,7 +176,8 @@ def test_pace__after_a_burst_the_newest_go_first_at_the_rate() -> None:
     while loop.later:
         loop.later.pop()()
         loop.now_s += 1.0
-    assert [number for number in begun[at_once : at_once + 8] if number % 2 == 0][:4:2] == [-6, -4]
+    took_turns = [number for number in begun[at_once:] if number % 2 == 0]
+    assert took_turns[:4:2] == [-6, -4], "every other turn is the health's"
     assert begun[-1] == -2
 
 
