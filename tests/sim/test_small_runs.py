@@ -109,9 +109,12 @@ def test_queues__a_sample_has_what_waits_and_what_was_sent(tmp_path: Path) -> No
     assert samples[-1]["sent_bytes"] > 2 * 146_000
     assert samples[-1]["dropped_packets"] == 0
     assert max(sample["waiting_bytes"] for sample in samples) > 10 * 1514, "two initial windows meet"
-    file.write_text(INCAST.replace("PORT", "s1:4"))
-    with pytest.raises(SluiceError, match=r"simulator.sampled_ports: the network has no port .s1:4."):
-        execute(parser.parse_args([str(file), "--on", "simulator", "--out", str(tmp_path / "other")]))
+    unknown = INCAST.replace("PORT", "s1:4")
+    needless = unknown.replace('sample_ports = "10us"', "")
+    for text, message in [(unknown, "the network has no port .s1:4."), (needless, "needs sample_ports")]:
+        file.write_text(text)
+        with pytest.raises(SluiceError, match=rf"simulator.sampled_ports: {message}"):
+            execute(parser.parse_args([str(file), "--on", "simulator", "--out", str(tmp_path / "other")]))
 
 
 PAGE = DOCS / "how-to" / "plugins.md"
