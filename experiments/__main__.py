@@ -47,6 +47,7 @@ EXPERIMENTS: Mapping[str, str] = {
     "sluice_conditions": "papers.sluice.conditions",
     "peers": "peers.compare",
     "hpcc_check": "peers.hpcc",
+    "homa": "peers.homa",
     "agreement": "checks.agreement",
     "itself": "checks.itself",
     "ns2_check": "checks.ns2",

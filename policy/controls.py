@@ -20,6 +20,7 @@ class Need(StrEnum):
     SHORTEST_FIRST = "queues that serve the shortest remaining flow first"
     EXPLICIT_RATES = "explicit rates from the switches"
     TELEMETRY = "telemetry of each hop in data packets"
+    GRANTS = "receivers that grant, and hosts that send the shortest message first"
 
 
 PREFIX = "sluice_"
@@ -37,7 +38,7 @@ class Echo(StrEnum):
 
 @dataclass(frozen=True)
 class Parameter:
-    """A number of 32 bits that a control's file reads and that a scenario may set. Its name has its unit."""
+    """A number of 32 bits that a control reads and that a scenario may set. Its name has its unit."""
 
     name: str
     default: int
@@ -67,7 +68,7 @@ class Control:
     file: str = ""
     """The path of its file, if it is none of the tree."""
     parameters: tuple[Parameter, ...] = ()
-    """What its file lets scenarios set, in the file's order."""
+    """What scenarios may set; of a control from a file, in the file's order."""
     reads_marks: bool = True
     """Its packets ask for marks (ECN)."""
 
@@ -91,8 +92,24 @@ RENO = Control("reno", "reno", Echo.STANDARD, fallback="reno")
 CUBIC = Control("cubic", "cubic", Echo.STANDARD, fallback="cubic")
 PFABRIC = Control("pfabric", "pfabric", Echo.EXACT, fallback="reno", needs=Need.SHORTEST_FIRST)
 D3 = Control("d3", "d3", Echo.EXACT, fallback="reno", needs=Need.EXPLICIT_RATES)
+HOMA = Control(
+    "homa",
+    "homa",
+    Echo.EXACT,
+    fallback="reno",
+    needs=Need.GRANTS,
+    parameters=(
+        Parameter(
+            "round_trip_bytes", 9700, "what is sent without a grant, and granted beyond what has arrived"
+        ),
+        Parameter(
+            "unscheduled_levels", 0, "levels of priority for what is sent without a grant; 0: by the sizes"
+        ),
+    ),
+    reads_marks=False,
+)
 
-CONTROLS = (DCTCP, UCP, D2TCP, DATCP, MCP, RENO, CUBIC, PFABRIC, D3)
+CONTROLS = (DCTCP, UCP, D2TCP, DATCP, MCP, RENO, CUBIC, PFABRIC, D3, HOMA)
 """In the order of the simulator's enumeration of controls."""
 
 LAST_RESORT = CUBIC.kernel_name

@@ -134,7 +134,10 @@ def _obstacle(scenario: Scenario) -> str:
     policy, tcp = scenario.policy, scenario.simulator.tcp or TcpVariant()
     if "datcp" in scenario.workload.controls:
         return 'flows with control = "datcp" depend on their receivers at every moment'
-    if policy.needs & {Need.EXPLICIT_RATES, Need.TELEMETRY} or policy.definition.control is controls.DATCP:
+    if (
+        policy.needs & {Need.EXPLICIT_RATES, Need.TELEMETRY, Need.GRANTS}
+        or policy.definition.control is controls.DATCP
+    ):
         return f'flows of scheme "{policy.scheme}" depend on their ports or receivers at every moment'
     if tcp.keep == "threshold":
         return '[simulator.tcp] keep = "threshold" passes connections from flow to flow'

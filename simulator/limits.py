@@ -5,6 +5,7 @@ from sluice.policy import controls
 from sluice.policy.controls import Need
 from sluice.policy.errors import FieldError
 from sluice.policy.schema.desired import Policy
+from sluice.policy.workload.listed_flows import ExplicitWorkload
 from sluice.policy.workload.scenario import SPRAYS, Scenario
 
 
@@ -28,8 +29,31 @@ def check_paths(scenario: Scenario, policy: Policy) -> None:
                 "simulator.uplink",
                 f'must not be "kernel" with congestion control {control.name}, which says itself when packets leave',
             )
+    if Need.GRANTS in policy.needs:
+        _check_messages(scenario, policy)
     if Need.EXPLICIT_RATES in policy.needs and scenario.simulator.multipath in SPRAYS:
         raise FieldError(
             "simulator.multipath",
             f'must be "per-flow" with scheme {policy.scheme}, which reserves rates along one path of a flow',
+        )
+
+
+def _check_messages(scenario: Scenario, policy: Policy) -> None:
+    """Raise FieldError if a transport of messages cannot send the flows of the scenario."""
+    if scenario.simulator.uplink != "fabric":
+        raise FieldError(
+            "simulator.uplink",
+            f'must be "fabric" with scheme {policy.scheme}, whose hosts send the shortest message first',
+        )
+    if scenario.workload.controls:
+        raise FieldError("workload", f"must name no control with scheme {policy.scheme}, which is not TCP")
+    if isinstance(scenario.workload, ExplicitWorkload) and any(
+        f.bytes is None for f in scenario.workload.flows
+    ):
+        raise FieldError("workload.flow", f"must have no endless flow with scheme {policy.scheme}")
+    levels = policy.parameters.values[1] if policy.parameters else 0
+    if levels >= policy.queues:
+        raise FieldError(
+            "scheme.parameters.unscheduled_levels",
+            f"must be below scheme.queues = {policy.queues}, not {levels}",
         )

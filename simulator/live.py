@@ -117,10 +117,12 @@ class LiveFabric:
     def _counting_port(self, link: Port, of_host: bool) -> tuple[_fabric.PortSettings, _fabric.Discipline]:
         """Return a port that counts whatever a controller and an agent read under any policy.
 
-        A port that once granted rates continues to do so, because flows of that policy may still ask.
+        A port that once granted rates continues to do so, because flows of that policy may still ask. A host's port
+        tells its senders what has left.
         """
         settings, discipline = self._make(link, of_host)
         settings.count_tags = settings.count_queues = not of_host
+        settings.tells_hosts = of_host
         settings.grants_rates = settings.grants_rates or self._grants_rates
         return settings, discipline
 

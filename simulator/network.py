@@ -3,8 +3,11 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
+import numpy as np
+
 from sluice.policy import controls
 from sluice.policy.controls import Control, Need
+from sluice.policy.figures.metrics import Array
 from sluice.policy.network.graph import Port, Topology, ingress_groups
 from sluice.policy.schema.desired import Policy
 from sluice.policy.schema.field_kinds import MAX_SUB_QUEUES
@@ -17,8 +20,12 @@ from sluice.policy.schemes.ports import (
     least_class_rate_bps,
     port_burst_bytes,
 )
+from sluice.policy.thresholds.static import unscheduled_cutoffs
 from sluice.policy.units import FRAME_BYTES, PS_PER_NS, PS_PER_S, PS_PER_US
+from sluice.policy.workload.listed_flows import ExplicitWorkload
 from sluice.policy.workload.scenario import SPRAYS, Scenario, SimulatorSettings, TcpVariant
+from sluice.policy.workload.sizes import scaled_bytes
+from sluice.policy.workload.tables import AnyWorkload
 from sluice.simulator import _fabric, build
 from sluice.simulator.division import Division, Layout, whole
 from sluice.simulator.limits import check_scenario
@@ -112,6 +119,7 @@ def make_fabric(
 
 
 ALPHA_ONE_Q20 = 1 << 20
+SIZE_SAMPLES = 10_000
 NO_WINDOW_BOUND = 10_000
 """Packets: more than any path and buffer here hold."""
 
@@ -140,6 +148,8 @@ def transport_settings(
     else:
         settings.control = _fabric.Control[control.name]
     marks = scheme.marking is not Marking.NONE and control.reads_marks
+    if control == controls.HOMA and policy.parameters:
+        _give_levels(settings, scenario, policy, *policy.parameters.values)
     settings.echo = _fabric.Echo[control.echo.value] if marks else _fabric.Echo.none
     settings.initial_window = transport.initial_window
     settings.max_window = transport.max_window or NO_WINDOW_BOUND
@@ -161,6 +171,30 @@ def transport_settings(
     settings.forgets_late = scheme.forgets_late or simulator.late == "plain"
     _vary(settings, simulator.tcp or TcpVariant())
     return settings
+
+
+def _give_levels(
+    settings: _fabric.TransportSettings,
+    scenario: Scenario,
+    policy: Policy,
+    round_trip_bytes: int,
+    unscheduled: int,
+) -> None:
+    """Set Homa's window and its levels of priority, by the sizes of all flows: its hosts would have measured them."""
+    payload_bytes = (scenario.simulator.tcp or TcpVariant()).payload_bytes
+    cutoffs = unscheduled_cutoffs(_sizes_of(scenario.workload), round_trip_bytes, policy.queues, unscheduled)
+    settings.homa_round_trip_packets = max(1, -(-round_trip_bytes // payload_bytes))
+    settings.homa_levels = policy.queues
+    settings.homa_cutoffs_bytes = list(cutoffs)
+    settings.homa_unscheduled_levels = len(cutoffs) + 1
+
+
+def _sizes_of(workload: AnyWorkload) -> Array:
+    """The sizes of listed flows, or evenly spaced percentiles of a distribution, in bytes."""
+    if isinstance(workload, ExplicitWorkload):
+        return np.asarray([flow.bytes for flow in workload.flows if flow.bytes], np.float64)
+    size, _ = workload.sizes.at((np.arange(SIZE_SAMPLES) + 0.5) / SIZE_SAMPLES)
+    return scaled_bytes(size, workload.scale).astype(np.float64)
 
 
 def _vary(settings: _fabric.TransportSettings, tcp: TcpVariant) -> None:
@@ -201,6 +235,9 @@ def port_maker(policy: Policy, simulator: SimulatorSettings) -> MakePort:
         settings = _fabric.PortSettings()
         if simulator.links == "emulated":
             settings.burst_bytes = HOST_BURST_BYTES if of_host else port_burst_bytes(link.rate_bps)
+        if of_host and Need.GRANTS in policy.needs:
+            settings.buffer_bytes, settings.tells_hosts = UNBOUNDED_BYTES, True
+            return settings, shortest_first()
         if of_host and simulator.uplink == "kernel":
             settings.buffer_bytes, settings.tells_hosts = UNBOUNDED_BYTES, True
             return settings, _fabric.Discipline()
@@ -226,6 +263,13 @@ def port_maker(policy: Policy, simulator: SimulatorSettings) -> MakePort:
     return make
 
 
+def shortest_first() -> _fabric.Discipline:
+    """A port that serves the flow with the fewest packets left."""
+    queueing = _fabric.Discipline()
+    queueing.scheduler = _fabric.Scheduler.shortest_first
+    return queueing
+
+
 def flows_in_turn() -> _fabric.Discipline:
     """A port that serves its flows one after the other."""
     queueing = _fabric.Discipline()
@@ -246,10 +290,9 @@ def _mark(settings: _fabric.PortSettings, marking: PortMarking, rate_bps: int) -
 
 def discipline(policy: Policy) -> _fabric.Discipline:
     """How packets wait at each port."""
-    queueing = _fabric.Discipline()
     if policy.definition.queue_rule is QueueRule.SHORTEST_FIRST:
-        queueing.scheduler = _fabric.Scheduler.shortest_first
-        return queueing
+        return shortest_first()
+    queueing = _fabric.Discipline()
     if policy.shares:
         queueing.scheduler = _fabric.Scheduler.shares
         queueing.shares = [*policy.shares, *[0.0] * (QUEUES - len(policy.shares))]

@@ -51,6 +51,7 @@ _COLOURS = ("green", "yellow", "red")
 _IMPOSSIBLE: Mapping[Need, str] = {
     Need.FLOW_QUEUES: "scheme.flow_queues = true: a SONiC switch has no queue for each flow",
     Need.EXPLICIT_RATES: "a SONiC switch writes no rates into packets",
+    Need.GRANTS: "Homa runs in hosts, and here in the simulator alone",
     Need.SHORTEST_FIRST: "a SONiC switch cannot serve the flow with the fewest remaining bytes first",
 }
 

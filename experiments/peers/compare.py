@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Swift and HPCC beside DCTCP, PIAS, pFabric and sluice on one fabric: slowdown by flow size.
+"""Swift, HPCC and Homa beside DCTCP, PIAS, pFabric and sluice on one fabric: slowdown by flow size.
 
 All schemes have the same flows. In the first table each has the rules of its own paper: buffer, ACKs, timeouts, and
 whether the packets of a flow take several paths. In the second one, all have the same: one path for a flow, an ACK for
@@ -32,6 +32,7 @@ LINES = {
     "hpcc": Line("HPCC", "#228833"),
     "pias": Line("PIAS", "#ccbb44"),
     "pfabric": Line("pFabric (knows sizes)", "0.45", "--"),
+    "homa": Line("Homa (knows sizes)", "#661100", "--"),
     "sluice": Line("sluice", "#ee6677", width=2.5),
     "sluice-low": Line("sluice, thresholds from 1 KB", "#66ccee", "--", width=2.5),
 }
@@ -44,8 +45,10 @@ EQUAL = {
 EQUAL_BUFFER = "1950KB"
 TINY = "facebook-hadoop"
 """A workload whose flows mostly have some hundred bytes."""
+KNOW_SIZES = ("pfabric", "homa")
 EXPLANATIONS = {
     "pfabric": "pFabric knows the size of every flow",
+    "homa": "Homa knows the size of every flow",
     "pias": "no threshold of sluice is below K, so tiny flows wait behind the first K bytes of all; sluice-low's are",
 }
 BINS = 10
@@ -103,14 +106,14 @@ def claims(results: Results) -> list[Claim]:
             for other in LINES:
                 if not other.startswith("sluice"):
                     ratios = runs.ratios(MEAN, "sluice", other, load)
-                    limit = 1.1 if other == "pfabric" else 1.0
+                    limit = 1.1 if other in KNOW_SIZES else 1.0
                     what = f"{name}, load {load:g}: mean slowdown, sluice over {other}"
-                    why = EXPLANATIONS.get(other, "") if other == "pfabric" or name.startswith(TINY) else ""
+                    why = EXPLANATIONS.get(other, "") if other in KNOW_SIZES or name.startswith(TINY) else ""
                     verdict.append(median_at_most(what, ratios, limit, why))
     return verdict
 
 
-def table(results: Results) -> str:
+def table(results: Results, lines: Mapping[str, Line] = LINES) -> str:
     """Return a table for each group and load: percentiles of the slowdown by flow size."""
     blocks = []
     for name, runs in results.groups.items():
@@ -119,14 +122,16 @@ def table(results: Results) -> str:
                 f"{name}, load {load:g}: p50 / p95 / p99 of the slowdown, by the median size of a tenth of the flows",
                 "",
             ]
-            sizes = [format_bytes(round(runs.median(f"size {i}", "sluice", load))) for i in range(BINS)]
+            sizes = [
+                format_bytes(round(runs.median(f"size {i}", next(iter(lines)), load))) for i in range(BINS)
+            ]
             rows = [
                 (
                     line.title,
                     f"{runs.median(MEAN, scheme, load):.2f}",
                     *(_cell(runs, scheme, load, i) for i in range(BINS)),
                 )
-                for scheme, line in LINES.items()
+                for scheme, line in lines.items()
             ]
             blocks += [markdown_table(("scheme", "mean", *sizes), rows, "---:"), ""]
     return "\n".join(blocks)
@@ -137,12 +142,12 @@ def _cell(runs: Runs, scheme: str, load: float, place: int) -> str:
     return " / ".join(f"{value:.3g}" for value in values)
 
 
-def draw(results: Results) -> Figure:
+def draw(results: Results, lines: Mapping[str, Line] = LINES) -> Figure:
     """A panel for each group, at its highest load: p99 of the slowdown against size, with the range of the seeds."""
     figure, [panels] = grid(1, len(results.groups), width=3.6, height=3.3, sharey=True)
     for panel, (name, runs) in zip(panels, results.groups.items(), strict=True):
         load = max(runs.loads)
-        for marker, (scheme, line) in zip("osD^vPX", LINES.items(), strict=True):
+        for marker, (scheme, line) in zip("osD^vPXh", lines.items(), strict=False):
             sizes = [runs.median(f"size {i}", scheme, load) / 1e3 for i in range(BINS)]
             values = [runs.values(f"p99 {i}", scheme, load) for i in range(BINS)]
             curve(panel, sizes, values, line, median, marker)

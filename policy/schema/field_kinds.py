@@ -347,7 +347,7 @@ GROWS = Applies(
     "in scheme {scheme} the congestion control decides about its growth",
 )
 PARAMETERS = Applies(
-    "schemes whose congestion control is a file with parameters",
+    "schemes whose congestion control has parameters",
     lambda draft: bool(draft.scheme.control.parameters),
     "the congestion control of scheme {scheme} has no parameters",
 )

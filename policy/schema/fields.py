@@ -156,7 +156,7 @@ class PolicyFields:
     )
     parameters: kinds.ParameterValues | None = policy_field(
         kinds.parameters,
-        "Values of the parameters that the file of the congestion control has.",
+        "Values of the parameters that the congestion control has.",
         default=kinds.default_parameters,
         applies=kinds.PARAMETERS,
     )

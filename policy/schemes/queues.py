@@ -104,6 +104,13 @@ def by_size_map(thresholds_bytes: Sequence[int], *, queues: int, untagged_queue:
     )
 
 
+def by_level_map(thresholds_bytes: Sequence[int], *, queues: int, untagged_queue: int) -> QueueMap:
+    """The tag is the queue: hosts and receivers choose it for each packet (Homa)."""
+    return _map(
+        queues, untagged_queue, attained=[min(level, queues - 1) for level in range(tags.ATTAINED_BUCKETS)]
+    )
+
+
 def demotion_levels(thresholds_bytes: Sequence[int]) -> list[int]:
     """For each attained-service bucket its level, 0 first: the number of thresholds below the bucket."""
     edges = [tags.snap_to_edge(threshold) for threshold in thresholds_bytes]
@@ -166,6 +173,8 @@ class QueueRule:
     """One queue. The port serves the flow with the fewest remaining bytes first (pFabric)."""
     BY_SIZE: ClassVar[QueueRule]
     """One queue for each class of known sizes. All other flows share the last queue."""
+    BY_LEVEL: ClassVar[QueueRule]
+    """The queue that the packet's tag names. Receivers grant it (Homa)."""
     MLFQ: ClassVar[QueueRule]
     """Multi-level feedback: a flow moves to queue i+1 when it has sent more than threshold i."""
     SIEVE: ClassVar[QueueRule]
@@ -179,6 +188,7 @@ class QueueRule:
 QueueRule.SINGLE = QueueRule("single", single_map, queue_of_level=lambda level: 0, reads_tags=False)
 QueueRule.SHORTEST_FIRST = replace(QueueRule.SINGLE, label="shortest-first", needs=Need.SHORTEST_FIRST)
 QueueRule.BY_SIZE = QueueRule("by-size", by_size_map)
+QueueRule.BY_LEVEL = QueueRule("by-level", by_level_map, allows=lambda queues: queues >= 2)
 QueueRule.MLFQ = QueueRule("mlfq", mlfq_map, demotions=lambda queues: queues - 1)
 QueueRule.SIEVE = QueueRule(
     "sieve",
@@ -197,7 +207,7 @@ QueueRule.TWO_LEVEL = QueueRule(
 QueueRule.MERGED = QueueRule("merged", merged_map, demotions=lambda queues: queues - 1)
 
 QUEUE_RULES: tuple[QueueRule, ...] = (
-    *(QueueRule.SINGLE, QueueRule.SHORTEST_FIRST, QueueRule.BY_SIZE, QueueRule.MLFQ),
-    *(QueueRule.SIEVE, QueueRule.TWO_LEVEL, QueueRule.MERGED),
+    *(QueueRule.SINGLE, QueueRule.SHORTEST_FIRST, QueueRule.BY_SIZE, QueueRule.BY_LEVEL),
+    *(QueueRule.MLFQ, QueueRule.SIEVE, QueueRule.TWO_LEVEL, QueueRule.MERGED),
 )
 """The rules of this file."""

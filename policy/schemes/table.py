@@ -342,6 +342,22 @@ PFABRIC = Scheme(
     ),
 )
 
+HOMA = Scheme(
+    name="homa",
+    title="Homa",
+    paper="Montazeri, Li, Alizadeh, Ousterhout, SIGCOMM 2018",
+    control=controls.HOMA,
+    queue_rule=QueueRule.BY_LEVEL,
+    marking=Marking.NONE,
+    queues=8,
+    colour="#661100",
+    marks_bytes=(),
+    about=(
+        "Homa: a message's first packets leave at once, and its receiver grants the others, each at a priority that "
+        "it chooses. All sizes are known. Messages are not answered: FCT ends when the last byte arrives."
+    ),
+)
+
 SLUICE = Scheme(
     name="sluice",
     title="Sluice",
@@ -375,7 +391,7 @@ SLUICE = Scheme(
 
 _ALL = (
     *(TCP, TCP_PRIORITY, DCTCP, PIAS, MLFQ_ADAPTIVE, FISH, UCP, D2TCP, DATCP, HULL),
-    *(KARUNA, AEMON, PIAS_UCP, TWO_LEVEL_DCTCP, D3, PFABRIC, SLUICE),
+    *(KARUNA, AEMON, PIAS_UCP, TWO_LEVEL_DCTCP, D3, PFABRIC, HOMA, SLUICE),
 )
 
 SCHEMES: dict[str, Scheme] = {scheme.name: scheme for scheme in _ALL}

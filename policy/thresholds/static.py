@@ -30,6 +30,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from sluice.policy.errors import FieldError, shortened
 from sluice.policy.figures.metrics import wire_bytes
@@ -107,6 +108,23 @@ def optimal_thresholds(
         return ()
     best, _ = delay_terms(known_delays(sizes, load, levels, scale, least_bytes, most_bytes), levels).best()
     return _whole(EDGES[best[0]])
+
+
+def unscheduled_cutoffs(
+    sizes_bytes: npt.ArrayLike, sent_unasked_bytes: int, levels: int, unscheduled: int = 0
+) -> tuple[int, ...]:
+    """Return the largest message of each of Homa's unscheduled levels but the last, in bytes.
+
+    Their share of the levels is that of the bytes that leave without a grant. It is one level at least, and leaves one.
+    Each of them has as many bytes (Montazeri et al., SIGCOMM 2018, section 3.4). `unscheduled`: so many instead.
+    """
+    sizes = np.sort(np.asarray(sizes_bytes, np.float64))
+    unasked = np.minimum(sizes, sent_unasked_bytes)
+    share = unasked.sum() / sizes.sum()
+    number = unscheduled or max(1, min(round(levels * share), levels - 1))
+    below = np.cumsum(unasked) / unasked.sum()
+    places = np.searchsorted(below, np.arange(1, number) / number)
+    return tuple(int(sizes[place]) for place in places)
 
 
 SOLVERS: Mapping[str, Callable[..., tuple[int, ...]]] = {

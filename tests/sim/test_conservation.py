@@ -50,7 +50,7 @@ transports = st.fixed_dictionaries(
         "control": st.sampled_from(
             [
                 getattr(core.Control, name)
-                for name in ("dctcp", "ucp", "d2tcp", "datcp", "mcp", "reno", "cubic", "pfabric")
+                for name in ("dctcp", "ucp", "d2tcp", "datcp", "mcp", "reno", "cubic", "pfabric", "homa")
             ]
         ),
         "echo": st.sampled_from([core.Echo.none, core.Echo.standard, core.Echo.exact]),

@@ -25,6 +25,8 @@ enum class EventKind : std::uint8_t {
 	Retransmission, // a connection's retransmission timer
 	AckDelay,	// a receiver's delayed acknowledgement
 	Pace,		// a paced connection may send its next packet
+	MessageSource,	// a timer of a message at its source …
+	MessageSink,	// … and at its sink
 	FlowStart,
 	FlowEnd,  // an endless flow reaches its end
 	Crossing, // the first packet from another part of the network reaches this part

@@ -38,12 +38,29 @@ void check_segment(const TransportSettings &transport)
 			"of both, or of header_bytes, sack_option_bytes and 24, has at most 65,535");
 }
 
+void check_homa(const HomaSettings &homa)
+{
+	if (!homa.round_trip_packets || homa.levels > MAX_QUEUES || !homa.unscheduled_levels ||
+	    homa.unscheduled_levels >= homa.levels || homa.cutoffs_bytes.size() + 1 != homa.unscheduled_levels)
+		throw std::invalid_argument(
+			"TransportSettings: homa_round_trip_packets and homa_unscheduled_levels must be above 0, "
+			"homa_levels at most 8 and above homa_unscheduled_levels, and homa_cutoffs_bytes one number "
+			"shorter than those");
+}
+
+void check(const TransportSettings &transport)
+{
+	check_segment(transport);
+	if (transport.control == Control::homa)
+		check_homa(transport.homa);
+}
+
 void check_divided(const TransportSettings &transport)
 {
 	if (transport.control == Control::datcp || transport.control == Control::d3 ||
-	    transport.tcp.keeps_threshold || transport.tcp.ends_with_ack)
+	    transport.control == Control::homa || transport.tcp.keeps_threshold || transport.tcp.ends_with_ack)
 		throw std::invalid_argument("TransportSettings: in a network of several parts, control must not be "
-					    "datcp or d3, and keeps_threshold and ends_with_ack must be false");
+					    "datcp, d3 or homa, and keeps_threshold and ends_with_ack must be false");
 }
 
 } // namespace
@@ -52,13 +69,13 @@ Fabric::Fabric(std::uint16_t hosts, std::uint16_t switches, const TransportSetti
 	       const std::vector<Time> &near, std::uint64_t seed, bool spray_packets, unsigned threads,
 	       const std::vector<std::uint16_t> &stages, std::uint32_t path_salt)
     : hosts_(hosts), switches_(switches), threads_(threads), is_divided_(near.size() > 1),
-      network_{{with_timeout_policy(transport)}, {}, {}, Routing(switches, hosts, spray_packets, path_salt), {}, {}}
+      network_{{completed(transport)}, {}, {}, Routing(switches, hosts, spray_packets, path_salt), {}, {}}
 {
 	if (near.empty() || near.size() > UINT16_MAX || !threads || (!stages.empty() && stages.size() != near.size()))
 		throw std::invalid_argument(
 			"Fabric: near_ps must have a time for each of 1 to 65,535 parts, stages must be empty or "
 			"have a stage for each, and threads must be at least 1");
-	check_segment(transport);
+	check(transport);
 	if (is_divided_)
 		check_divided(transport);
 	for (std::size_t part = 0; part < near.size(); part++)
@@ -127,7 +144,7 @@ void Fabric::change_port(std::uint32_t number, const PortSettings &settings, con
 void Fabric::change_transport(const TransportSettings &transport)
 {
 	check_further(transport);
-	network_.transports.push_back(with_timeout_policy(transport));
+	network_.transports.push_back(completed(transport));
 }
 
 std::uint8_t Fabric::add_transport(const TransportSettings &transport)
@@ -135,7 +152,7 @@ std::uint8_t Fabric::add_transport(const TransportSettings &transport)
 	check_further(transport);
 	if (network_.others.size() == UINT8_MAX)
 		throw std::invalid_argument("add_transport: there are 255 already");
-	network_.others.push_back(with_timeout_policy(transport));
+	network_.others.push_back(completed(transport));
 	return static_cast<std::uint8_t>(network_.others.size());
 }
 
@@ -143,7 +160,7 @@ void Fabric::check_further(const TransportSettings &transport) const
 {
 	if (transport.segment.payload_bytes != network_.transports.front().segment.payload_bytes)
 		throw std::invalid_argument("TransportSettings: payload_bytes must stay as it is");
-	check_segment(transport);
+	check(transport);
 	if (is_divided_)
 		check_divided(transport);
 }
@@ -156,10 +173,12 @@ void Fabric::add_flow(const FlowSpec &spec)
 	if (spec.until && (is_divided_ || spec.until <= spec.start))
 		throw std::invalid_argument("add_flows: until_ps must be 0 or later than start_ps, and always 0 in a "
 					    "network of several parts");
-	if (!spec.until && packets_of(spec.bytes, network_.transports.back().segment.payload_bytes) > MOST_PACKETS)
-		throw FlowTooLong(spec);
 	if (spec.transport > network_.others.size())
 		throw std::invalid_argument("add_flows: transport must be 0 or a number that add_transport returned");
+	if (spec.until && network_.transport_of(spec).messages)
+		throw std::invalid_argument("add_flows: until_ps must be 0 for a message");
+	if (!spec.until && packets_of(spec.bytes, network_.transports.back().segment.payload_bytes) > MOST_PACKETS)
+		throw FlowTooLong(spec);
 	parts_[network_.part_of_host.at(spec.source)]->add_flow(spec);
 }
 

@@ -102,6 +102,8 @@ void Part::schedule_start()
 	case EventKind::Retransmission:
 	case EventKind::AckDelay:
 	case EventKind::Pace:
+	case EventKind::MessageSource:
+	case EventKind::MessageSink:
 	case EventKind::FlowEnd:
 		on_timer(static_cast<TimerEvent *>(event));
 		break;
@@ -215,6 +217,12 @@ void Part::on_timer(TimerEvent *event)
 	case EventKind::Pace:
 		flow.connection.on_pace_timer();
 		break;
+	case EventKind::MessageSource:
+		flow.message->on_source_timer();
+		break;
+	case EventKind::MessageSink:
+		flow.message->on_sink_timer();
+		break;
 	default:
 		end_flow(flow);
 	}
@@ -243,7 +251,23 @@ void Part::deliver(Packet *packet)
 	case PacketKind::RateGrant:
 		deliver_to_source(packet, flow);
 		break;
+	case PacketKind::MessageData:
+	case PacketKind::MessageQuery:
+	case PacketKind::MessageAnswer:
+		deliver_message(packet, flow);
+		break;
 	}
+}
+
+void Part::deliver_message(Packet *packet, Flow &flow)
+{
+	if (packet->kind == PacketKind::MessageAnswer)
+		flow.message->on_answer(*packet);
+	else if (flow.message->on_arrival(*packet))
+		complete(flow);
+	flow.packets_under_way--;
+	world.packets.put_back(packet);
+	remove_if_over(flow);
 }
 
 void Part::deliver_to_source(Packet *packet, Flow &flow)
@@ -282,7 +306,10 @@ void Part::start_flows()
 						       *network_.ports.at(spec.sink)));
 		Flow &flow = *flows.back();
 		flow.place = flows.size() - 1;
-		flow.connection.start(opens(flow));
+		if (flow.message)
+			flow.message->start();
+		else
+			flow.connection.start(opens(flow));
 	}
 	schedule_start();
 }
@@ -334,7 +361,7 @@ void Part::remove_if_over(Flow &flow)
 {
 	if (!flow.is_over())
 		return;
-	if (network_.transports.back().tcp.keeps_threshold)
+	if (network_.transports.back().tcp.keeps_threshold && !flow.message)
 		idle_[hosts_of(flow)].push_back(flow.connection.window().kept());
 	if (!world.orphaned_flows.empty())
 		std::erase(world.orphaned_flows, &flow);

@@ -97,6 +97,7 @@ class Part
 	void on_timer(TimerEvent *event);
 	void deliver(Packet *packet);
 	void deliver_to_source(Packet *packet, Flow &flow);
+	void deliver_message(Packet *packet, Flow &flow);
 	void start_flows();
 	void schedule_start();
 	bool opens(Flow &flow);

@@ -10,7 +10,19 @@
 namespace sluice
 {
 
-enum class PacketKind : std::uint8_t { Data, Ack, Syn, SynAck, RateRequest, RateGrant };
+// The last three are those of transports that are not TCP (transport/messages/): data and headers to the sink, and headers
+// to the source.
+enum class PacketKind : std::uint8_t {
+	Data,
+	Ack,
+	Syn,
+	SynAck,
+	RateRequest,
+	RateGrant,
+	MessageData,
+	MessageQuery,
+	MessageAnswer
+};
 
 // 64 bytes, one cache line. The checker wants both fields of the union initialised.
 // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init)

@@ -81,7 +81,8 @@ class alignas(64) Port : public Event
 	// A connection learns when the packet leaves its host.
 	bool tells(const Packet &packet) const
 	{
-		return kind_->tells_hosts && packet.kind == PacketKind::Data && packet.flow->host_queue;
+		return kind_->tells_hosts && packet.flow->host_queue &&
+		       (packet.kind == PacketKind::Data || packet.kind == PacketKind::MessageData);
 	}
 
 	// When the next packet departs that waits here; NEVER if none waits.

@@ -53,6 +53,15 @@ void bind_implementation(nb::class_<TransportSettings> &settings)
 	bind_field<&T::tcp, &I::opens_if_busy>(settings, "opens_if_busy");
 }
 
+void bind_homa(nb::class_<TransportSettings> &settings)
+{
+	using T = TransportSettings;
+	bind_field<&T::homa, &HomaSettings::round_trip_packets>(settings, "homa_round_trip_packets");
+	bind_field<&T::homa, &HomaSettings::levels>(settings, "homa_levels");
+	bind_field<&T::homa, &HomaSettings::unscheduled_levels>(settings, "homa_unscheduled_levels");
+	bind_field<&T::homa, &HomaSettings::cutoffs_bytes>(settings, "homa_cutoffs_bytes");
+}
+
 void bind_transport(nb::module_ &m)
 {
 	using T = TransportSettings;
@@ -97,6 +106,7 @@ void bind_transport(nb::module_ &m)
 	bind_field<&T::tag, &TagSettings::sizes>(settings, "tags_sizes");
 	bind_field<&T::tag, &TagSettings::bursts>(settings, "tags_bursts");
 	bind_implementation(settings);
+	bind_homa(settings);
 }
 
 void bind_port(nb::module_ &m)

@@ -224,6 +224,21 @@ void Connection::send(std::uint32_t number, bool again)
 	transmit(packet);
 }
 
+void Connection::send_piece(std::uint32_t number, std::uint8_t tag, std::uint32_t left, bool again)
+{
+	Packet *packet = world_.packets.take();
+
+	if (again)
+		count_repeat(retransmissions_, false);
+	packet->kind = PacketKind::MessageData;
+	packet->number = number;
+	packet->frame_bytes = static_cast<std::uint16_t>(payload_of(number) + settings_.segment.header_bytes);
+	packet->last = number == total_ - 1;
+	packet->remaining = left;
+	packet->tag = tag;
+	transmit(packet);
+}
+
 // Of the packets that the window allows now, as dataplane/bpf/cc_ops.bpf.h.
 std::uint32_t Connection::last_that_may_leave() const
 {

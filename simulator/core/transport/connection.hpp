@@ -166,6 +166,21 @@ class Connection
 	// Sends a packet without data.
 	void send_header(PacketKind kind);
 
+	// For a transport of messages (messages/message.hpp), which keeps its own account of what has left.
+
+	std::uint32_t total() const
+	{
+		return total_;
+	}
+
+	// `left`: packets of the message that had not left before, for a port that serves the shortest first.
+	void send_piece(std::uint32_t number, std::uint8_t tag, std::uint32_t left, bool again);
+
+	void count_timeout()
+	{
+		count_repeat(timeouts_, true);
+	}
+
       private:
 	const Scoreboard &board() const
 	{

@@ -13,6 +13,7 @@
 #include "port/port.hpp"
 #include "transport/connection.hpp"
 #include "transport/flow_spec.hpp"
+#include "transport/messages/message.hpp"
 #include "transport/receiver.hpp"
 #include "transport/settings.hpp"
 
@@ -26,6 +27,8 @@ class Flow : public CarriedFlow
 	    : CarriedFlow(ordered.id), spec(ordered), connection(source_port.world(), settings, *this, source_port),
 	      receiver(sink_port.world(), settings, *this, sink_port)
 	{
+		if (settings.messages)
+			message = settings.messages->open(source_port.world().timers, *this);
 		if (!spec.until)
 			return;
 		end = std::make_unique<Timer>(source_port.world().timers, EventKind::FlowEnd, *this);
@@ -66,8 +69,9 @@ class Flow : public CarriedFlow
 	const FlowSpec spec;
 	Connection connection;
 	Receiver receiver;
-	std::size_t place = 0;	    // among the fabric's flows
-	std::unique_ptr<Timer> end; // only of an endless flow
+	std::size_t place = 0;		  // among the fabric's flows
+	std::unique_ptr<Timer> end;	  // only of an endless flow
+	std::unique_ptr<Message> message; // only of a transport that is not TCP
 
       private:
 	static constexpr std::uint64_t GOLDEN_RATIO = 0x9E3779B97F4A7C15ULL; // 2^64 / 1.618…

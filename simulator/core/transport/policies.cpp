@@ -7,6 +7,7 @@
 #include "transport/control/datcp.hpp"
 #include "transport/control/from_file.hpp"
 #include "transport/control/window_law.hpp"
+#include "transport/messages/homa.hpp"
 #include "transport/pacing/ack_clocking.hpp"
 #include "transport/pacing/granted_rate.hpp"
 #include "transport/pacing/paced.hpp"
@@ -22,7 +23,7 @@ constexpr std::uint32_t PFABRIC_STARVED_AFTER = 5; // timeouts (SIGCOMM 2013, se
 
 } // namespace
 
-TransportSettings with_timeout_policy(const TransportSettings &settings)
+TransportSettings completed(const TransportSettings &settings)
 {
 	TransportSettings made = settings;
 
@@ -34,6 +35,8 @@ TransportSettings with_timeout_policy(const TransportSettings &settings)
 		if (made.timeout.rule != TimeoutRule::Fixed)
 			made.timeout.rule = settings.recovery.as_linux ? TimeoutRule::Linux : TimeoutRule::Rfc6298;
 	}
+	if (settings.control == Control::homa)
+		made.messages = std::make_shared<Homa>(settings.homa, settings.timeout.least);
 	return made;
 }
 
@@ -53,6 +56,7 @@ std::unique_ptr<CongestionControl> make_congestion_control(const TransportSettin
 	case Control::reno:
 	case Control::pfabric:
 	case Control::d3:
+	case Control::homa:
 		return std::make_unique<Reno>();
 	case Control::file:
 		return std::make_unique<FromFile>(*settings.file, settings.window.largest, link_bps);

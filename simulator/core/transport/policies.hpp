@@ -17,8 +17,9 @@ namespace sluice
 
 class Flow;
 
-// The same settings with the timeout policy that goes with the control and the recovery.
-TransportSettings with_timeout_policy(const TransportSettings &settings);
+// The same settings with what goes with the control and the recovery: the timeout policy, and the transport if it is not
+// TCP.
+TransportSettings completed(const TransportSettings &settings);
 
 std::unique_ptr<CongestionControl> make_congestion_control(const TransportSettings &settings, const FlowSpec &flow,
 							   std::uint64_t link_bps);

@@ -60,6 +60,33 @@ bool Receiver::on_data(Packet *packet)
 	return !was_complete && is_complete();
 }
 
+bool Receiver::take(const Packet &packet)
+{
+	if (packet.last)
+		total_ = packet.number + 1;
+	return arrive(packet.number);
+}
+
+std::uint32_t Receiver::end_of_gap() const
+{
+	for (std::uint32_t number = next_expected_; number < highest_; number++)
+		if (arrived_.at(number) == PacketState::Delivered)
+			return number;
+	return UINT32_MAX;
+}
+
+void Receiver::answer(std::uint32_t number, std::uint32_t until, bool again)
+{
+	Packet *packet = world_.packets.take();
+
+	packet->flow = &flow_;
+	packet->number = number;
+	packet->next_expected = until;
+	packet->duplicate = again;
+	flow_.packets_under_way++;
+	reply(packet, PacketKind::MessageAnswer);
+}
+
 bool Receiver::arrive(std::uint32_t number)
 {
 	if (number < next_expected_)

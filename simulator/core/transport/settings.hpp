@@ -10,6 +10,8 @@
 #include "laws/dctcp.h"
 #include "transport/control/control.hpp"
 #include "transport/control/control_file.hpp"
+#include "transport/messages/homa_settings.hpp"
+#include "transport/messages/message.hpp"
 #include "transport/timeout/timeout_settings.hpp"
 
 namespace sluice
@@ -98,9 +100,11 @@ struct TransportSettings {
 	AckSettings ack;
 	TagSettings tag;
 	ImplementationSettings tcp;
-	bool small_queues = false; // waiting data stays in the socket (pacing/small_queues.hpp)
-	bool handshake = true;	   // a SYN and its SYN-ACK precede the data
-	bool forgets_late = false; // past its deadline a flow continues as one without a deadline
+	HomaSettings homa;			    // of Control::homa
+	std::shared_ptr<MessageTransport> messages; // of a control that is not TCP's (policies.hpp)
+	bool small_queues = false;		    // waiting data stays in the socket (pacing/small_queues.hpp)
+	bool handshake = true;			    // a SYN and its SYN-ACK precede the data
+	bool forgets_late = false;		    // past its deadline a flow continues as one without a deadline
 };
 
 } // namespace sluice

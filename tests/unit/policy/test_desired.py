@@ -243,6 +243,7 @@ def test_missing__on_the_testbed_these_and_no_others() -> None:
     lacking = {name: missing(policy(name), TESTBED) for name in SCHEMES}
     assert {name: set(needs) for name, needs in lacking.items() if needs} == {
         "d3": {Need.EXPLICIT_RATES},
+        "homa": {Need.GRANTS},
         "pfabric": {Need.SHORTEST_FIRST},
     }
     assert not any(missing(policy(name), SIMULATOR) for name in SCHEMES), "the simulator can do everything"

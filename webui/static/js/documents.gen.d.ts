@@ -1253,7 +1253,7 @@ export interface components {
             growth: number | null;
             /**
              * Parameters
-             * @description Values of the parameters that the file of the congestion control has.
+             * @description Values of the parameters that the congestion control has.
              */
             parameters: {
                 [key: string]: number;
