@@ -100,7 +100,9 @@ HOMA = Control(
     needs=Need.GRANTS,
     parameters=(
         Parameter(
-            "round_trip_bytes", 9700, "what is sent without a grant, and granted beyond what has arrived"
+            "round_trip_bytes",
+            9700,
+            "what a host's link carries in a round trip: sent without a grant, and granted beyond what has arrived",
         ),
         Parameter(
             "unscheduled_levels", 0, "levels of priority for what is sent without a grant; 0: by the sizes"

@@ -146,6 +146,8 @@ def _obstacle(scenario: Scenario) -> str:
     workload = scenario.workload
     if isinstance(workload, ExplicitWorkload) and any(flow.until_s is not None for flow in workload.flows):
         return "endless flows end at their sources"
+    if isinstance(workload, ExplicitWorkload) and workload.has_followers:
+        return "flows that start after others may be far from them"
     return ""
 
 

@@ -2,17 +2,21 @@
 """The flows of a scenario: as columns for the C++ core, their schedule until they have ended, and without end."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, replace
+from heapq import heapify, heappop, heappush
 from itertools import count
 
 import numpy as np
 import numpy.typing as npt
 
+from sluice.policy.figures.metrics import IdealTimes
 from sluice.policy.network.graph import Topology
 from sluice.policy.units import PS_PER_S, PS_PER_US
 from sluice.policy.workload.flows import NO_COLUMNS, FlowBatch
-from sluice.policy.workload.scenario import Scenario, scheduled_batches
+from sluice.policy.workload.listed_flows import ExplicitFlow, ExplicitWorkload, batch_of, first_flows
+from sluice.policy.workload.scenario import Scenario, check_hosts, scheduled_batches
 from sluice.simulator.taps import Columns
 
 
@@ -92,6 +96,88 @@ class Ledger:
             return {"number": self.numbers, **{name: np.empty(0) for name in COLUMNS}}
         due = np.asarray(self._columns["start_s"], float) < time_s
         return {"number": self.numbers[due], **{name: column[due] for name, column in self._columns.items()}}
+
+
+def _whole_ps(time_s: float) -> int:
+    return round(time_s * PS_PER_S)
+
+
+class Followers:
+    """The flows of a workload in which some start after others. A flow gets its number when it starts."""
+
+    def __init__(
+        self, workload: ExplicitWorkload, topology: Topology, rng: np.random.Generator | None
+    ) -> None:
+        """`rng`: as of `explicit_batches`, for the flows that start at a time of their own."""
+        self._index = {host.name: i for i, host in enumerate(topology.hosts)}
+        self._ideal = IdealTimes(topology)
+        first = first_flows(workload, topology, rng)
+        self._due = [(_whole_ps(flow.start_s), i, flow) for i, flow in enumerate(first)]
+        heapify(self._due)
+        self._order = count(len(self._due))
+        self._under_way = Counter(group for flow in workload.flows for group in flow.groups)
+        """Flows of each group that have not ended."""
+        self._waiting: dict[int, tuple[ExplicitFlow, set[str]]] = {}
+        self._followers = defaultdict[str, list[int]](list)
+        for i, flow in enumerate(workload.flows):
+            if flow.after:
+                self._waiting[i] = flow, set(flow.after)
+                for group in set(flow.after):
+                    self._followers[group].append(i)
+        self._groups: dict[int, tuple[str, ...]] = {}
+        self._started = 0
+
+    @property
+    def next_ps(self) -> int | None:
+        """When the next flow starts, as far as that is known; None if no start is known."""
+        return self._due[0][0] if self._due else None
+
+    def begin(self, now_ps: int) -> FlowBatch | None:
+        """Return the flows that are due, None if there are none."""
+        flows: list[ExplicitFlow] = []
+        while self._due and self._due[0][0] <= now_ps:
+            _, _, flow = heappop(self._due)
+            self._groups[self._started + len(flows)] = flow.groups
+            flows.append(replace(flow, start_s=now_ps / PS_PER_S))
+        if not flows:
+            return None
+        batch = batch_of(self._started, flows, self._index, self._ideal)
+        self._started += len(flows)
+        return batch
+
+    def end(self, numbers: Iterable[int], now_ps: int) -> None:
+        """These flows have ended now."""
+        for number in numbers:
+            for group in self._groups.pop(number):
+                self._under_way[group] -= 1
+                if not self._under_way[group]:
+                    self._release(group, now_ps)
+
+    def _release(self, group: str, now_ps: int) -> None:
+        for i in self._followers.pop(group, ()):
+            flow, groups = self._waiting[i]
+            groups.discard(group)
+            if not groups:
+                del self._waiting[i]
+                heappush(self._due, (now_ps + _whole_ps(flow.start_s), next(self._order), flow))
+
+    def never(self, now_ps: int) -> FlowBatch | None:
+        """Return the flows that have not started at the end of the run, None if there are none."""
+        flows = [flow for _, _, flow in sorted(self._due)]
+        flows += [flow for flow, _ in self._waiting.values()]
+        self._due = [(now_ps, i, flow) for i, flow in enumerate(flows)]
+        self._waiting = {}
+        return self.begin(now_ps)
+
+
+def followers_of(scenario: Scenario, topology: Topology, rng: np.random.Generator) -> Followers | None:
+    """Return the flows of a scenario in which some start after others; None if none does. Raises as
+    `scheduled_batches` does."""
+    workload = scenario.workload
+    if not isinstance(workload, ExplicitWorkload) or not workload.has_followers:
+        return None
+    check_hosts(scenario, topology.host_by_name)
+    return Followers(workload, topology, rng if scenario.varies_listed else None)
 
 
 ROUND_S = 3600.0

@@ -22,7 +22,7 @@ from sluice.policy.workload.flows import FlowBatch
 from sluice.policy.workload.scenario import Scenario, TcpVariant, scheduled_batches
 from sluice.simulator import _fabric
 from sluice.simulator.division import Division, Layout, divide
-from sluice.simulator.flows import Ledger, fabric_columns
+from sluice.simulator.flows import Followers, Ledger, fabric_columns, followers_of
 from sluice.simulator.network import add_controls, make_fabric, port_maker
 from sluice.simulator.taps import Columns, SimulationProgress, Taps, ThresholdsMoved, no_results
 
@@ -45,6 +45,8 @@ class Simulation:
     _ledger: Ledger = field(default_factory=Ledger)
     _scheduled: int = 0
     _ended: int = 0
+    _followers: Followers | None = None
+    """None: each flow starts at a time of its own."""
 
     def __post_init__(self, known_division: Division | None) -> None:
         scenario, policy = self.scenario, self.scenario.policy
@@ -79,7 +81,10 @@ class Simulation:
 
     def _run_all(self) -> None:
         rng = np.random.default_rng(self.scenario.seed)
-        batches = scheduled_batches(self.scenario, self.topology, rng)
+        self._followers = followers_of(self.scenario, self.topology, rng)
+        batches: Iterator[FlowBatch] = iter(())
+        if self._followers is None:
+            batches = scheduled_batches(self.scenario, self.topology, rng)
         clock = _Clock(self.scenario, adapts=self._loop.adapts)
         self._loop.report_start()
         while True:
@@ -88,18 +93,23 @@ class Simulation:
             reached = self._advance(until_ps)
             self._hand_out(self.fabric.take_results())
             self.taps.report(SimulationProgress(self.fabric.now_ps / PS_PER_S, self._ended, self._scheduled))
-            if more_from_ps == NEVER_PS and self._ended == self._scheduled:
+            is_over = more_from_ps == NEVER_PS and self._ended == self._scheduled
+            if is_over and (self._followers is None or self._followers.next_ps is None):
                 return
             if reached and not self._on_time(clock, until_ps):
                 break
         # The flows that have not ended, started or not.
+        if self._followers is not None:
+            never, self._followers = self._followers.never(self.fabric.now_ps), None
+            if never is not None:
+                self._note(never)
         self._hand_out(self.fabric.unfinished())
         self._hand_out(no_results(self._ledger.numbers))
 
     def _advance(self, until_ps: int) -> bool:
         """Run until then, but for at most a slice of events; return whether the time is reached."""
         try:
-            return self.fabric.run(until_ps, SLICE_EVENTS)
+            return self.fabric.run(until_ps, SLICE_EVENTS, self._followers is not None)
         except _fabric.ThreadsLacking as lacking:
             raise EnvironmentLacking(
                 f"simulator.threads = {self.scenario.simulator.threads}: {lacking}; set fewer threads, or raise "
@@ -108,6 +118,8 @@ class Simulation:
 
     def _top_up(self, batches: Iterator[FlowBatch], clock: _Clock) -> int:
         """Add the next batch if it is due; return when the next one is, NEVER_PS if none is left."""
+        if self._followers is not None:
+            return self._top_up_followers(self._followers, clock)
         while clock.more and self.fabric.now_ps >= clock.drawn_until_ps:
             batch = next(batches, None)
             if batch is None:
@@ -115,14 +127,31 @@ class Simulation:
                 clock.end_ps = clock.last_ps + round(self.scenario.grace_s * PS_PER_S)
                 break
             if len(batch.start_s):
-                self._ledger.add(batch)
-                self.labels.update(enumerate(batch.labels, start=batch.first))
-                self._scheduled += len(batch.start_s)
-                self.fabric.add_flows(**fabric_columns(batch, self._transports))
-                last_s = np.nanmax(np.concatenate([batch.start_s[-1:], batch.until_s]))
-                clock.drawn_until_ps = int(batch.start_s[-1] * PS_PER_S)
-                clock.last_ps = max(clock.last_ps, round(last_s * PS_PER_S))
+                self._add(batch, clock)
         return clock.drawn_until_ps if clock.more else NEVER_PS
+
+    def _top_up_followers(self, followers: Followers, clock: _Clock) -> int:
+        batch = followers.begin(self.fabric.now_ps)
+        if batch is not None:
+            self._add(batch, clock)
+        next_ps = followers.next_ps
+        if next_ps is not None:
+            clock.end_ps = NEVER_PS
+            return next_ps
+        clock.end_ps = clock.last_ps + round(self.scenario.grace_s * PS_PER_S)
+        return NEVER_PS
+
+    def _add(self, batch: FlowBatch, clock: _Clock) -> None:
+        self._note(batch)
+        self.fabric.add_flows(**fabric_columns(batch, self._transports))
+        last_s = np.nanmax(np.concatenate([batch.start_s[-1:], batch.until_s]))
+        clock.drawn_until_ps = int(batch.start_s[-1] * PS_PER_S)
+        clock.last_ps = max(clock.last_ps, round(last_s * PS_PER_S))
+
+    def _note(self, batch: FlowBatch) -> None:
+        self._ledger.add(batch)
+        self.labels.update(enumerate(batch.labels, start=batch.first))
+        self._scheduled += len(batch.start_s)
 
     def _on_time(self, clock: _Clock, now_ps: int) -> bool:
         """Do what is due now. False if the run's time is over."""
@@ -154,6 +183,8 @@ class Simulation:
     def _hand_out(self, results: Columns) -> None:
         if len(results["id"]):
             self._ended += len(results["id"])
+            if self._followers is not None:
+                self._followers.end(results["id"].tolist(), self.fabric.now_ps)
             self.taps.flows(self._ledger.joined(results))
 
 

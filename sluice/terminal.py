@@ -155,6 +155,10 @@ def summary_table(summary: Mapping[str, Any], title: str) -> Table:
     return flows_table(title, ("n", "mean ms", "median ms", "p95 ms", "p99 ms", "slowdown p99"), rows)
 
 
+MOST_GROUPS = 10
+"""Of labelled flows, in the terminal."""
+
+
 def print_summary(summary: Mapping[str, Any], title: str) -> None:
     console.print(summary_table(summary, title))
     deadlines = summary["deadlines"]
@@ -162,6 +166,9 @@ def print_summary(summary: Mapping[str, Any], title: str) -> None:
         console.print(
             f"deadlines: {deadlines['missed']} of {deadlines['n']} missed ({deadlines['miss_ratio']:.1%})"
         )
+    for name, completion_us in list(summary.get("groups", {}).items())[:MOST_GROUPS]:
+        mean, tail = (milliseconds(completion_us[key]) for key in ("mean", "p99"))
+        console.print(f"{name}: {completion_us['n']} complete, mean {mean} ms, p99 {tail} ms")
     console.print(f"unfinished: {summary['unfinished']}, retransmissions: {summary['retransmissions']}")
     print_validity(summary)
 

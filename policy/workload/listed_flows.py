@@ -38,6 +38,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from functools import partial
+from graphlib import CycleError, TopologicalSorter
 from itertools import islice
 from typing import Any, ClassVar
 
@@ -48,7 +49,7 @@ from sluice.policy.errors import FieldError, guess, refuse_unknown, shortened
 from sluice.policy.figures.metrics import Array, IdealTimes
 from sluice.policy.network.graph import Topology
 from sluice.policy.schema.entries import entries, entry, read
-from sluice.policy.schema.kinds import Choice, Duration, Flag, Kind, Number, Schema, Size, Text
+from sluice.policy.schema.kinds import Choice, Duration, Flag, Kind, Number, OneOrMore, Schema, Size, Text
 from sluice.policy.wire.records import QUENCH
 from sluice.policy.workload.flows import BATCH_FLOWS, FlowBatch, all_or_none
 
@@ -131,8 +132,29 @@ class ExplicitFlow:
     quench: str = entry(
         Choice(QUENCH), "What happens to the flow if it cannot meet its deadline.", default="never"
     )
-    label: str = entry(Text(longest=64), "Name for samples and plots.", default="")
+    label: str = entry(
+        Text(longest=64),
+        "Name for samples and plots, which flows may share: a coflow, or an iteration.",
+        default="",
+    )
+    names: tuple[str, ...] = entry(
+        OneOrMore(Text(longest=80)),
+        "Further names for `after`, one or a list, which flows may share.",
+        key="name",
+        default=(),
+    )
+    after: tuple[str, ...] = entry(
+        OneOrMore(Text(longest=80)),
+        "Labels and names of flows, one or a list. The flow starts once all of them have ended; start counts from"
+        " then. On the simulator only.",
+        default=(),
+    )
     control: str | None = CONTROL
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """What other flows may wait for."""
+        return (self.label, *self.names) if self.label else self.names
 
     @property
     def size_known(self) -> bool:
@@ -154,27 +176,59 @@ class ExplicitWorkload:
     """The place of each flow in its file, if the flows come from one."""
     vary: bool = True
     """Whether the scenario's seed varies starts and paths."""
+    of_collectives: int = 0
+    """How many of them, the last ones, come from [[workload.collective]]."""
 
     @property
     def controls(self) -> frozenset[str]:
         """Names of the congestion controls that flows ask for."""
         return frozenset(flow.control for flow in self.flows if flow.control)
 
+    @property
+    def has_followers(self) -> bool:
+        """Whether flows start after others."""
+        return any(flow.after for flow in self.flows)
+
     def place(self, index: int, key: str) -> tuple[str, str]:
         """Return the key of the scenario that holds a value of a flow, and the value's place within its file."""
+        if index >= len(self.flows) - self.of_collectives:
+            return "workload.collective", ""
         if not self.places:
             return f"workload.flow[{index}].{key}", ""
         return "workload.trace", f"{self.places[index]}: "
 
 
-def explicit_workload(table: Mapping[str, object]) -> ExplicitWorkload:
-    """Read a [workload] with [[workload.flow]] tables. Raises FieldError that names the key."""
-    refuse_unknown(table, ("flow", "vary"), "workload.")
-    entries = table["flow"]
-    if not isinstance(entries, list) or not entries:
+def explicit_workload(table: Mapping[str, object], others: Sequence[ExplicitFlow] = ()) -> ExplicitWorkload:
+    """Read a [workload] with [[workload.flow]] tables, and add other flows. Raises FieldError that names the key."""
+    refuse_unknown(table, ("flow", "collective", "vary"), "workload.")
+    tables = table.get("flow", [])
+    if not isinstance(tables, list) or not (tables or others):
         raise FieldError("workload.flow", "must be a list of at least one table: write [[workload.flow]]")
-    flows = tuple(_flow(f"workload.flow[{i}]", given) for i, given in enumerate(entries))
-    return ExplicitWorkload(flows, vary=Flag().read("workload.vary", table.get("vary", True)))
+    flows = (*(_flow(f"workload.flow[{i}]", given) for i, given in enumerate(tables)), *others)
+    _check_order(flows)
+    vary = Flag().read("workload.vary", table.get("vary", True))
+    return ExplicitWorkload(flows, vary=vary, of_collectives=len(others))
+
+
+def _check_order(flows: Sequence[ExplicitFlow]) -> None:
+    """Raise FieldError if a flow waits for one that does not exist, or for itself."""
+    order: TopologicalSorter[str] = TopologicalSorter()
+    groups = {group for flow in flows for group in flow.groups}
+    for i, flow in enumerate(flows):
+        for group in flow.groups:
+            order.add(group, *flow.after)
+        for other in flow.after:
+            if other not in groups:
+                raise FieldError(
+                    f"workload.flow[{i}].after",
+                    f"{shortened(other)} is neither the label nor the name of a flow{guess(other, groups)}",
+                )
+    try:
+        order.prepare()
+    except CycleError as error:
+        raise FieldError(
+            "workload.flow", f"has flows that wait for each other: {' → '.join(error.args[1])}"
+        ) from None
 
 
 def _flow(where: str, table: object) -> ExplicitFlow:
@@ -187,6 +241,8 @@ def _flow(where: str, table: object) -> ExplicitFlow:
         raise refuse("bytes", 'give either bytes, or until = "8s" for an endless flow')
     if flow.until_s is not None and flow.until_s <= flow.start_s:
         raise refuse("until", "must be later than start")
+    if flow.until_s is not None and flow.after:
+        raise refuse("until", "must not stand beside after: an endless flow starts at a time of its own")
     if (flow.importance is None) != (flow.importance_share is None):
         raise refuse("importance_share", "needs importance, and importance needs it: give both or neither")
     if flow.size_known and flow.bytes is None:
@@ -215,13 +271,26 @@ def explicit_batches(
     until_s: float = math.inf,
     batch_flows: int = BATCH_FLOWS,
 ) -> Iterator[FlowBatch]:
-    """The flows that start before `until_s`, by start time. Flows with one start time keep the document's order.
+    """The flows that start before `until_s`, by start time. Flows with one start time keep the document's order. Flows
+    that start after others are not among them.
 
     `rng`: each flow that ends starts later by a random part of the time that a full packet takes at its sender's link.
     """
     index = {host.name: i for i, host in enumerate(topology.hosts)}
     ideal = IdealTimes(topology)
-    flows = [flow for flow in workload.flows if flow.start_s < until_s]
+    flows = first_flows(workload, topology, rng, until_s)
+    for first in range(0, len(flows), batch_flows):
+        yield batch_of(first, flows[first : first + batch_flows], index, ideal)
+
+
+def first_flows(
+    workload: ExplicitWorkload,
+    topology: Topology,
+    rng: np.random.Generator | None = None,
+    until_s: float = math.inf,
+) -> list[ExplicitFlow]:
+    """Return the flows that start at a time of their own, before `until_s`, by start time. `rng`: see above."""
+    flows = [flow for flow in workload.flows if flow.start_s < until_s and not flow.after]
     if rng is not None:
         packet_s = [8 * units.FRAME_BYTES / topology.edge_port(flow.source).rate_bps for flow in flows]
         late_s = (rng.random(len(flows)) * packet_s).tolist()
@@ -229,14 +298,14 @@ def explicit_batches(
             flow if flow.until_s is not None else replace(flow, start_s=flow.start_s + late)
             for flow, late in zip(flows, late_s, strict=True)
         ]
-    flows.sort(key=lambda flow: flow.start_s)
-    for first in range(0, len(flows), batch_flows):
-        yield _batch(first, flows[first : first + batch_flows], index, ideal)
+    return sorted(flows, key=lambda flow: flow.start_s)
 
 
-def _batch(
+def batch_of(
     first: int, flows: Sequence[ExplicitFlow], index: Mapping[str, int], ideal: IdealTimes
 ) -> FlowBatch:
+    """Return flows as a batch. `index`: a host's place in the topology."""
+
     def times(value: Callable[[ExplicitFlow], float | None]) -> Array:
         return np.asarray([np.nan if (v := value(flow)) is None else v for flow in flows], np.float64)
 

@@ -420,6 +420,12 @@ def scheduled_batches(
     check_hosts(scenario, topology.host_by_name)
     workload = scenario.workload
     if isinstance(workload, ExplicitWorkload):
+        if workload.has_followers:
+            raise FieldError(
+                "workload",
+                "has flows that start after others (after, [[workload.collective]]), as only `sluice run` and"
+                " `sluice sweep` on the simulator can: use --on simulator",
+            )
         return explicit_batches(workload, topology, rng if scenario.varies_listed else None, until_s)
     return random_batches(workload, topology, rng, until_s)
 

@@ -14,6 +14,7 @@ from sluice.policy.errors import FieldError
 from sluice.policy.schema.entries import TableOf, entries, entry, read
 from sluice.policy.schema.kinds import ListOf, Number, OneOrMore, Size, Text, Whole
 from sluice.policy.units import MAX_FLOW_BYTES, MIN_FLOW_BYTES, format_bytes
+from sluice.policy.workload.collectives import collectives
 from sluice.policy.workload.flows import FLOWS, PATTERN, CommonKeys, Deadlines, Shift, Workload
 from sluice.policy.workload.listed_flows import CONTROL, VARY, ExplicitWorkload, FlowTable, explicit_workload
 from sluice.policy.workload.sizes import Group, Mix, MixPart, SizeCdf, Sizes
@@ -94,10 +95,12 @@ def workload_from(table: object, deadlines: object, load_cdf: LoadCdf, load_trac
     """Read a [workload]. Raises FieldError that names the key."""
     if not isinstance(table, Mapping):
         raise FieldError("workload", "must be a table")
-    if "flow" in table:
+    if "flow" in table or "collective" in table:
         if deadlines is not None:
             raise FieldError("deadlines", "is for random flows; each [[workload.flow]] has its own deadline")
-        return explicit_workload(table)
+        return explicit_workload(
+            table, tuple(collectives(table["collective"])) if "collective" in table else ()
+        )
     if "trace" in table:
         if deadlines is not None:
             raise FieldError(

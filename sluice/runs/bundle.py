@@ -7,6 +7,7 @@ summary.json     FCT, slowdown, deadlines, validity; totals of other programs' c
 policies.json    every version of the policy, with all its fields
 samples.parquet  how each flow fared over time, if the scenario asks for it
 queues.parquet   how switch ports fared over time, if the scenario asks for it
+groups.parquet   how long the flows of each label took together, on the simulator, if flows have labels
 
 Each flow has the version of the policy under which it lived.
 """
@@ -31,7 +32,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sluice.policy.figures.metrics import FlowFigures, summarise, summarise_watched
+from sluice.policy.figures.metrics import FlowFigures, distribution, summarise, summarise_watched
 from sluice.policy.figures.scoreboard import Applied, periods
 from sluice.policy.schema.desired import Policy
 from sluice.policy.schema.entries import entries, plain_type
@@ -225,6 +226,17 @@ QUEUE_COLUMNS = (
     Column("dropped_packets", pa.int64(), "Packets dropped so far."),
 )
 QUEUES_SCHEMA = pa.schema([(column.name, column.type) for column in QUEUE_COLUMNS])
+
+GROUP_COLUMNS = (
+    Column("label", pa.string(), "Label of the flows."),
+    Column("flows", pa.int64(), "Flows with this label."),
+    Column("unfinished", pa.int64(), "Those that did not finish."),
+    Column("bytes", pa.int64(), "Bytes of all of them."),
+    Column("start_s", pa.float64(), "Start of the first, in seconds from the start of the run."),
+    Column("end_s", pa.float64(), "End of the last. Null if one is unfinished."),
+    Column("completion_us", pa.float64(), "Time between the two, in microseconds."),
+)
+GROUPS_SCHEMA = pa.schema([(column.name, column.type) for column in GROUP_COLUMNS])
 _ROWS_AT_ONCE = 100_000
 
 
@@ -301,6 +313,7 @@ class BundleWriter:
         self._queues: pq.ParquetWriter | None = None
         self._port_samples: list[dict[str, npt.NDArray[Any]]] = []
         self._port_sample_rows = 0
+        self._groups: dict[str, dict[str, Any]] = {}
         self._ports: list[dict[str, Any]] = []
 
     def __enter__(self) -> BundleWriter:
@@ -325,6 +338,34 @@ class BundleWriter:
     def add_records(self, records: Sequence[FlowRecord]) -> None:
         rows = [{**record.to_document(), "slowdown": record.slowdown} for record in records]
         self.add_flows(pa.Table.from_pylist(rows, schema=FLOWS_SCHEMA))
+
+    def add_labels(self, labels: Sequence[str], rows: pa.Table) -> None:
+        """Note the labels of rows of FLOWS_SCHEMA, empty for flows without one, for groups.parquet."""
+        columns = (rows.column(name).to_pylist() for name in ("started_at", "fct_us", "bytes"))
+        for label, start_s, fct_us, size_bytes in zip(labels, *columns, strict=True):
+            if not label:
+                continue
+            nothing = {"flows": 0, "unfinished": 0, "bytes": 0, "start_s": start_s, "end_s": start_s}
+            group = self._groups.setdefault(label, {"label": label, **nothing})
+            group["flows"] += 1
+            group["unfinished"] += fct_us is None
+            group["bytes"] += size_bytes
+            group["start_s"] = min(group["start_s"], start_s)
+            group["end_s"] = max(group["end_s"], start_s + (fct_us or 0.0) / US_PER_S)
+
+    def _write_groups(self) -> dict[str, Any]:
+        """Write groups.parquet, and return the figures of groups whose labels differ behind their last / only."""
+        taken_us: dict[str, list[float]] = {}
+        for label, group in self._groups.items():
+            values_us = taken_us.setdefault(label.rpartition("/")[0] or label, [])
+            if group["unfinished"]:
+                group["end_s"] = None
+            else:
+                group["completion_us"] = (group["end_s"] - group["start_s"]) * US_PER_S
+                values_us.append(group["completion_us"])
+        rows = pa.Table.from_pylist(list(self._groups.values()), schema=GROUPS_SCHEMA)
+        pq.write_table(rows, self._out / "groups.parquet")
+        return {name: distribution(np.asarray(values_us)) for name, values_us in taken_us.items()}
 
     def add_thresholds(self, changes: Iterable[Mapping[str, Any]]) -> None:
         self._ports += [{"kind": "thresholds", **change} for change in changes]
@@ -378,6 +419,8 @@ class BundleWriter:
             lived = rows.column(POLICY_VERSION.name)
             own = {str(version): rows.filter(pc.equal(lived, version)) for version in versions}
             summary[VERSIONS] = {version: summarise(row_figures(under)) for version, under in own.items()}
+        if self._groups:
+            summary["groups"] = self._write_groups()
         _write_json(self._out / "summary.json", summary)
         return summary
 

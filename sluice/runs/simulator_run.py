@@ -126,6 +126,8 @@ def run_on_simulator(
             controls=control_names(columns["control"], np.full(count, policy.definition.congestion_control)),
         )
         writer.add_flows(rows)
+        if labels:
+            writer.add_labels([labels.get(number, "") for number in columns["number"].tolist()], rows)
         figures.add(bundle.row_figures(rows))
 
     def add_thresholds(moved: ThresholdsMoved) -> None:

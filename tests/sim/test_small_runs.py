@@ -168,6 +168,19 @@ def test_the_page_for_newcomers_goes_from_files_of_others_to_the_figure(
     assert figure.with_suffix(".pdf").stat().st_size > 5000
 
 
+def test_the_page_about_training_jobs_runs_them(tmp_path: Path) -> None:
+    run_page(DOCS / "how-to" / "training-jobs.md", tmp_path)
+    jobs, coflow = (
+        json.loads((tmp_path / "results" / name / "summary.json").read_text())["groups"]
+        for name in ("jobs", "coflow")
+    )
+    assert jobs["near"]["n"] == jobs["far"]["n"] == 5
+    assert jobs["near"]["mean"] < jobs["far"]["mean"]
+    [parts, result] = pq.read_table(tmp_path / "results" / "coflow" / "groups.parquet").to_pylist()
+    assert parts["completion_us"] == coflow["parts"]["mean"]
+    assert result["start_s"] == pytest.approx(parts["end_s"] + 100e-6, abs=1e-9)
+
+
 def test_the_page_about_controls_runs_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     run_page(DOCS / "how-to" / "add-a-control.md", tmp_path)

@@ -12,9 +12,17 @@ from sluice.policy.network.graph import Links
 from sluice.policy.schema.entries import entries
 from sluice.policy.wire.records import FlowRecord
 from sluice.policy.workload import scenario, tables
+from sluice.policy.workload.collectives import Collective
 from sluice.policy.workload.flows import PATTERN, CommonKeys, Deadlines
 from sluice.policy.workload.listed_flows import ExplicitFlow
-from sluice.runs.bundle import FLOWS_FILE_SCHEMA, PORT_COLUMNS, QUEUE_COLUMNS, SAMPLE_COLUMNS, Column
+from sluice.runs.bundle import (
+    FLOWS_FILE_SCHEMA,
+    GROUP_COLUMNS,
+    PORT_COLUMNS,
+    QUEUE_COLUMNS,
+    SAMPLE_COLUMNS,
+    Column,
+)
 from sluice.sweep.points import SweepKeys
 from sluice.sweep.table import FILE as SWEEP_FILE
 from sluice.sweep.table import figures
@@ -25,7 +33,7 @@ REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 _TABLES = (
     *(scenario.ScenarioKeys, scenario.Background, scenario.FabricKeys, scenario.Transport),
     *(scenario.SimulatorSettings, scenario.TcpVariant, tables.RandomKeys, tables.MixKeys),
-    *(tables.ShiftKeys, tables.FlowTableKeys, ExplicitFlow, Deadlines, SweepKeys),
+    *(tables.ShiftKeys, tables.FlowTableKeys, ExplicitFlow, Collective, Deadlines, SweepKeys),
 )
 _PATTERNS = {
     "all-to-all": "any host sends to any other host",
@@ -74,6 +82,8 @@ _SUMMARY_KEYS: Mapping[str, str] = {
     "unfinished": "scheduled flows that did not finish",
     "watched": "flows of other programs: `n`, `fct_us`, `slowdown`, `bytes`, `retransmissions`, `unfinished`,"
     " `deadlines`, `missed`",
+    "groups": "`n`, mean and percentiles of the completion times of labels, in microseconds; labels that differ behind"
+    " their last `/` count together. Only if flows have labels, on the simulator",
     "valid": "`ok`, and `reasons` if it is false",
     "versions": "the same figures by version of the policy, if flows lived under several",
 }
@@ -97,7 +107,7 @@ def results_page() -> str:
 
     Raises KeyError for a key or a column without a meaning.
     """
-    keys = [*summarise([]), "watched", "valid", "versions"]
+    keys = [*summarise([]), "groups", "watched", "valid", "versions"]
     meanings = {entry.name: entry.help for entry in entries(FlowRecord)}
     meanings["slowdown"] = "FCT over ideal FCT. Null if unfinished."
     meanings["policy_version"] = (
@@ -126,6 +136,7 @@ def results_page() -> str:
         ports=_columns(PORT_COLUMNS),
         samples=_columns(SAMPLE_COLUMNS),
         queues=_columns(QUEUE_COLUMNS),
+        groups=_columns(GROUP_COLUMNS),
         sweep_file=SWEEP_FILE,
         sweep=table(("column", "meaning"), [*of_points[:3], *many, *of_points[3:]]),
     )

@@ -182,10 +182,12 @@ void Fabric::add_flow(const FlowSpec &spec)
 	parts_[network_.part_of_host.at(spec.source)]->add_flow(spec);
 }
 
-bool Fabric::run(Time until, std::uint64_t events)
+bool Fabric::run(Time until, std::uint64_t events, bool stops)
 {
 	if (!is_divided_)
-		return parts_.front()->run(until, events);
+		return parts_.front()->run(until, events, stops);
+	if (stops)
+		throw std::invalid_argument("run: stops must be false in a network of several parts");
 	for (const auto &crossing : crossings_)
 		crossing->prepare();
 	return Windows(network_, parts_, lookahead(), threads_, turn_).run(until, events);

@@ -75,8 +75,8 @@ class Fabric
 	void add_flow(const FlowSpec &spec);
 
 	// Runs until the given time, but for at most so many events. True if it has reached the
-	// time.
-	bool run(Time until, std::uint64_t events);
+	// time. `stops`: it returns after each event with which a flow has ended; not in a network of several parts.
+	bool run(Time until, std::uint64_t events, bool stops = false);
 
 	// Results of the flows that have ended since the last call.
 	std::vector<FlowResult> take_results();

@@ -115,7 +115,7 @@ void Part::schedule_start()
 	}
 }
 
-bool Part::run(Time until, std::uint64_t events)
+bool Part::run(Time until, std::uint64_t events, bool stops)
 {
 	while (events--) {
 		Event *event = world.calendar.take(until);
@@ -130,6 +130,8 @@ bool Part::run(Time until, std::uint64_t events)
 			world.orphaned_flows.pop_back();
 			remove_if_over(flow);
 		}
+		if (stops && !network_.results.empty())
+			return false;
 	}
 	return false;
 }

@@ -53,8 +53,8 @@ class Part
 	void add_flow(const FlowSpec &spec);
 
 	// The whole network: runs until the given time, but for at most so many events. True if it
-	// has reached the time.
-	bool run(Time until, std::uint64_t events);
+	// has reached the time. `stops`: it returns after each event with which a flow has ended.
+	bool run(Time until, std::uint64_t events, bool stops);
 
 	// A part of several, before its first window: returns when something happens next here. NEVER if nothing
 	// does.

@@ -236,7 +236,8 @@ void bind_fabric(nb::module_ &m)
 		.def("add_flows", &add_flows, "id"_a, "bytes"_a, "start_ps"_a, "began_ps"_a, "deadline_ps"_a,
 		     "until_ps"_a, "source"_a, "sink"_a, "size_known"_a, "on_quench"_a, "importance_milli"_a,
 		     "importance_share_milli"_a, "transport"_a)
-		.def("run", &Fabric::run, "until_ps"_a, "events"_a, nb::call_guard<nb::gil_scoped_release>())
+		.def("run", &Fabric::run, "until_ps"_a, "events"_a, "stops"_a = false,
+		     nb::call_guard<nb::gil_scoped_release>())
 		.def("audit", &Fabric::audit)
 		.def("take_results", [](Fabric &f) { return as_columns(f.take_results()); })
 		.def("unfinished", [](const Fabric &f) { return as_columns(f.unfinished()); })
