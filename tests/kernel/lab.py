@@ -12,6 +12,7 @@ import contextlib
 import ctypes
 import fcntl
 import os
+import select
 import socket
 import struct
 from collections.abc import Callable, Iterable, Iterator
@@ -201,16 +202,23 @@ def receive(sock: socket.socket, size_bytes: int) -> bytes:
 
 
 def send_and_receive(sender: socket.socket, receiver: socket.socket, size_bytes: int) -> None:
-    """Move `size_bytes` from one end to the other in this thread."""
-    sender.setblocking(False)
-    receiver.settimeout(300)
+    """Move `size_bytes` from one end to the other in this thread.
+
+    Where all that was sent has been read and its ACK is still to come, only the sender will be ready next.
+    """
+    for end in (sender, receiver):
+        end.setblocking(False)
     pending, received = memoryview(bytes(size_bytes)), 0
     while received < size_bytes:
-        if pending:
+        readable, writable, _ = select.select([receiver], [sender] if pending else [], [], 300)
+        assert readable or writable, f"nothing moves after {received} of {size_bytes} bytes"
+        if writable:
             with contextlib.suppress(BlockingIOError):
                 pending = pending[sender.send(pending[:65536]) :]
-        received += len(receiver.recv(65536))
-    sender.settimeout(300)
+        if readable:
+            received += len(receiver.recv(65536))
+    for end in (sender, receiver):
+        end.settimeout(300)
 
 
 def tcp_info(sock: socket.socket, place: int, layout: str = "=I") -> int:
