@@ -65,11 +65,15 @@ def grid(
 
 
 def legend_below(figure: Figure, axes: Axes) -> None:
-    """Draw one legend for all panels, with the entries of `axes`."""
+    """Draw one legend for all panels, with the entries of `axes`, in as many columns as the figure is wide."""
     handles, labels = axes.get_legend_handles_labels()
-    figure.legend(
-        handles, labels, frameon=False, fontsize="small", loc="outside lower center", ncols=len(labels)
-    )
+    for columns in range(len(labels), 0, -1):
+        legend = figure.legend(
+            handles, labels, frameon=False, fontsize="small", loc="outside lower center", ncols=columns
+        )
+        if columns == 1 or legend.get_window_extent().width <= figure.bbox.width:
+            return
+        legend.remove()
 
 
 def save(figure: Figure, path: Path) -> None:
