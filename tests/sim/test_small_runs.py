@@ -181,6 +181,10 @@ def test_the_page_about_training_jobs_runs_them(tmp_path: Path) -> None:
     assert result["start_s"] == pytest.approx(parts["end_s"] + 100e-6, abs=1e-9)
 
 
+def test_the_page_about_driving_the_simulator_runs_its_program(tmp_path: Path) -> None:
+    run_page(DOCS / "how-to" / "drive-the-simulator.md", tmp_path)
+
+
 def test_the_page_about_controls_runs_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     run_page(DOCS / "how-to" / "add-a-control.md", tmp_path)
