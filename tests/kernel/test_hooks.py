@@ -151,12 +151,13 @@ def test_a_loss_and_a_timeout_have_hooks(bell: Dumbbell, control: Control) -> No
         one.close()
 
 
-def test_swift_loads(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", ["swift", "timely", "l2dct"])
+def test_peers_load(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The kernel's verifier accepts a control with roots, divisions and loops."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(folder))
-    swift = control_files.read(Path(peers.__file__).with_name("swift.h"))
-    with register_congestion_control(swift.kernel_name):
-        assert swift.kernel_name in available()
+    control = control_files.read(Path(peers.__file__).with_name(f"{name}.h"))
+    with register_congestion_control(control.kernel_name):
+        assert control.kernel_name in available()
 
 
 def test_another_agent_finds_the_compiled_program(control: Control) -> None:

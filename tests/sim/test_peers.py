@@ -119,3 +119,78 @@ def test_hpcc__a_link_that_becomes_free_is_full_again_within_a_few_round_trips()
     net.run(10 * MS + 8 * TRIP)
     [rate] = goodput_bps(net, 1, MS)
     assert rate > 0.92 * RATE * PAYLOAD / FRAME
+
+
+def called(name: str, function: str, arguments: str, folder: Path) -> Callable[..., int]:
+    """Return a function of a file, with its default parameters first. `arguments`: declarations of the others."""
+    library = folder / f"{function}.so"
+    names = ", ".join(argument.split()[-1] for argument in arguments.split(","))
+    source = (
+        f'#include "{FOLDER}/{name}.h"\n#include "hooks_table.h"\n'
+        f"sl_u64 called({arguments});\nsl_u64 called({arguments})\n{{\n"
+        "#define SL_VALUE(name, value, help) .name = value,\n"
+        "\tstatic const struct sl_parameters p = {SL_PARAMETERS(SL_VALUE)};\n"
+        f"\treturn {function}(&p, {names});\n}}\n"
+    )
+    flags = ["-shared", "-fPIC", f"-I{build.LAWS}", "-fsanitize=undefined", "-fno-sanitize-recover"]
+    subprocess.run(["cc", *flags, "-x", "c", "-", "-o", str(library)], input=source, text=True, check=True)
+    call = ctypes.CDLL(str(library)).called
+    call.argtypes, call.restype = [ctypes.c_uint64] * len(names.split(",")), ctypes.c_uint64
+    return lambda *values: int(call(*values))
+
+
+def test_l2dct__the_weight_falls_with_what_was_sent(tmp_path: Path) -> None:
+    weight_milli = called("l2dct", "l2dct_weight_milli", "sl_u64 sent_bytes", tmp_path)
+    assert [weight_milli(sent) for sent in (0, 204_800, 1_048_576, 10**12)] == [2500, 2500, 125, 125]
+    for sent in range(204_800, 1_048_576, 100_000):
+        exact = 2500 - 2375 * (sent - 204_800) / (1_048_576 - 204_800)
+        assert weight_milli(sent) == pytest.approx(exact, abs=1)
+
+
+def test_l2dct__a_short_flow_beside_long_ones_ends_sooner_than_under_dctcp_and_they_fill_the_link() -> None:
+    def run(made: core.TransportSettings) -> tuple[int, float]:
+        made.echo = core.Echo.exact
+        net = bottleneck(4, 100 * US, made, buffer_bytes=2_000_000, more={"mark_bytes": 65 * FRAME})
+        for source in range(3):
+            forever(net, source, 4, source * US)
+        net.run(50 * MS)
+        goodput = goodput_bps(net, 3, 10 * MS)
+        assert net.port(net.towards[4]).marked > 100
+        net.flow(3, 4, 600_000, net.fabric.now_ps)
+        net.run(200 * MS)
+        [fct_ps] = net.results()["fct_ps"]
+        assert net.port(net.towards[4]).dropped == 0
+        return int(fct_ps), float(goodput.sum())
+
+    (ours, full), (dctcp, _) = run(settings("l2dct")), run(kit.transport(control=core.Control.dctcp))
+    assert full > 0.95 * RATE * PAYLOAD / FRAME
+    assert ours < 0.8 * dctcp
+
+
+@pytest.mark.parametrize("flows", [1, 4, 16])
+def test_timely__fills_the_link_between_its_two_round_trips(flows: int) -> None:
+    """The hosts' links have ten times the rate. The first rates fill half of the shared link, or more."""
+    made = settings("timely", start_milli=max(50 // flows, 5))
+    net = bottleneck(flows, TRIP, made, buffer_bytes=4_000_000)
+    for source in range(flows):
+        forever(net, source, flows, source * US)
+    net.run(60 * MS)
+    before = net.port(net.towards[flows]).dropped
+    queue = queue_samples(net, 90 * MS, 7 * US, flows)
+    goodput = goodput_bps(net, flows, 20 * MS)
+    assert goodput.sum() > 0.9 * RATE * PAYLOAD / FRAME
+    assert (TRIP + queue.mean() * FULL) / 1000 < 500_000, "the mean round trip is below the higher one"
+    assert net.port(net.towards[flows]).dropped == before
+
+
+def test_timely__leaves_a_link_that_another_flow_takes_and_takes_it_back() -> None:
+    net = bottleneck(2, TRIP, settings("timely", start_milli=50), buffer_bytes=4_000_000)
+    forever(net, 0, 2)
+    net.run(20 * MS)
+    net.flow(1, 2, 1, net.fabric.now_ps, until_ps=120 * MS)
+    net.run(80 * MS)
+    [first, second] = goodput_bps(net, 2, 30 * MS)
+    assert 0.2 < first / (first + second) < 0.8
+    net.run(160 * MS)
+    [alone] = goodput_bps(net, 1, 10 * MS)
+    assert alone > 0.9 * RATE * PAYLOAD / FRAME
