@@ -139,6 +139,8 @@ def _obstacle(scenario: Scenario) -> str:
         or policy.definition.control is controls.DATCP
     ):
         return f'flows of scheme "{policy.scheme}" depend on their ports or receivers at every moment'
+    if scenario.simulator.faults:
+        return "faults of links change ports and routes of the whole network"
     if tcp.keep == "threshold":
         return '[simulator.tcp] keep = "threshold" passes connections from flow to flow'
     if tcp.ends == "ack":

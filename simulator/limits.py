@@ -31,6 +31,11 @@ def check_paths(scenario: Scenario, policy: Policy) -> None:
             )
     if Need.GRANTS in policy.needs:
         _check_messages(scenario, policy)
+    if Need.EXPLICIT_RATES in policy.needs and scenario.simulator.faults:
+        raise FieldError(
+            "simulator.fault",
+            f"must not stand beside scheme {policy.scheme}: ports would keep what they granted",
+        )
     if Need.EXPLICIT_RATES in policy.needs and scenario.simulator.multipath in SPRAYS:
         raise FieldError(
             "simulator.multipath",

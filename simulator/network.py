@@ -63,7 +63,7 @@ def on_link(settings: _fabric.PortSettings, link: Port) -> _fabric.PortSettings:
     return settings
 
 
-def _route(fabric: _fabric.Fabric, layout: Layout, *, turn_by_host: bool) -> None:
+def route(fabric: _fabric.Fabric, layout: Layout, *, turn_by_host: bool) -> None:
     """Add every route of the graph. `turn_by_host`: packets that take equal-cost ports in turn do so for each host, not
     for each edge switch.
 
@@ -111,7 +111,7 @@ def make_fabric(
     )
     layout = Layout(topology)
     _add_ports(fabric, layout, make_port, division)
-    _route(fabric, layout, turn_by_host=scenario.simulator.multipath == "per-packet-and-host")
+    route(fabric, layout, turn_by_host=scenario.simulator.multipath == "per-packet-and-host")
     return fabric, layout
 
 

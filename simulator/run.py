@@ -22,6 +22,7 @@ from sluice.policy.workload.flows import FlowBatch
 from sluice.policy.workload.scenario import Scenario, TcpVariant, scheduled_batches
 from sluice.simulator import _fabric
 from sluice.simulator.division import Division, Layout, divide
+from sluice.simulator.faults import Faults
 from sluice.simulator.flows import Followers, Ledger, fabric_columns, followers_of
 from sluice.simulator.network import add_controls, make_fabric, port_maker
 from sluice.simulator.taps import Columns, SimulationProgress, Taps, ThresholdsMoved, no_results
@@ -55,6 +56,13 @@ class Simulation:
         self.fabric, layout = make_fabric(scenario, self.topology, ports, self.division)
         self._transports = add_controls(self.fabric, scenario)
         self._loop = PolicyLoop(policy, self.topology, self.fabric, layout, self.taps.thresholds)
+        self._faults = Faults(
+            scenario.simulator.faults,
+            layout,
+            self.fabric,
+            ports,
+            turn_by_host=scenario.simulator.multipath == "per-packet-and-host",
+        )
         sampled = [name for name in layout.port if name_port(scenario.simulator.sampled_ports, name)]
         self._sampled_ports, self._sampled_rows = np.asarray(sampled), [layout.port[name] for name in sampled]
 
@@ -87,9 +95,10 @@ class Simulation:
             batches = scheduled_batches(self.scenario, self.topology, rng)
         clock = _Clock(self.scenario, adapts=self._loop.adapts)
         self._loop.report_start()
+        self._faults.apply(0)
         while True:
             more_from_ps = self._top_up(batches, clock)
-            until_ps = min(clock.next_ps, more_from_ps)
+            until_ps = min(clock.next_ps, more_from_ps, self._faults.next_ps)
             reached = self._advance(until_ps)
             self._hand_out(self.fabric.take_results())
             self.taps.report(SimulationProgress(self.fabric.now_ps / PS_PER_S, self._ended, self._scheduled))
@@ -157,6 +166,7 @@ class Simulation:
         """Do what is due now. False if the run's time is over."""
         if now_ps >= clock.end_ps:
             return False
+        self._faults.apply(now_ps)
         if now_ps >= clock.adapt_ps:
             self._loop.adjust(now_ps)
             clock.adapt_ps += clock.adapt_every_ps

@@ -8,11 +8,12 @@ The keys of all tables are here, except those of [scheme], [workload] and [deadl
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import permutations
 from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 
-from sluice.policy.errors import FieldError, refuse_unknown, unknown_key
+from sluice.policy.errors import FieldError, guess, refuse_unknown, unknown_key
 from sluice.policy.network.graph import Links, Topology
 from sluice.policy.schema.desired import Policy, check_ports, unknown_port
 from sluice.policy.schema.entries import TableOf, entries, entry, read
@@ -35,6 +36,7 @@ RTO_INITIAL_US = US_PER_S
 _TIMEOUT = Duration(NS_PER_US, 120 * NS_PER_S, to="us")
 LISTED_SEED = 1
 """With this seed, flows that a file lists run exactly as listed."""
+_TIME_S = Duration(0, 86_400 * NS_PER_S, to="s", whole=False)
 _HOST = Text(pattern=r"[^\x00]+", longest=64, what="the name of a host")
 
 
@@ -202,6 +204,31 @@ SPRAYS = ("per-packet", "per-packet-and-host")
 
 
 @dataclass(frozen=True)
+class Fault:
+    """A [[simulator.fault]] table: a link that loses packets for some time."""
+
+    link: str = entry(
+        Text(longest=130),
+        'The names of its ends, for example "s1-s5" or "h1-s1"; also all parallel links of the two.',
+    )
+    loss: float = entry(
+        Number(1e-9, 1),
+        "Share of the packets that are lost before they enter the link, in both directions, each by chance. 1: the link"
+        " is cut.",
+        default=1.0,
+    )
+    start_s: float = entry(_TIME_S, "When it begins.", key="start", default=0.0)
+    until_s: float | None = entry(_TIME_S, "When it ends. By default never.", key="until", default=None)
+    reroute_s: float | None = entry(
+        _TIME_S,
+        "How long after a cut and after its end the switches notice, and choose among equal-cost paths without the link"
+        " or with it. By default they never do.",
+        key="reroute",
+        default=None,
+    )
+
+
+@dataclass(frozen=True)
 class SimulatorSettings:
     """The [simulator] table: properties that a testbed has by nature. The testbed ignores it."""
 
@@ -285,6 +312,9 @@ class SimulatorSettings:
         PORT_NAMES,
         'The ports of sample_ports: "s1:2", all ports of a switch ("s1:*") or all ports ("*").',
         default=("*",),
+    )
+    faults: tuple[Fault, ...] = entry(
+        ListOf(TableOf(Fault), longest=1000), "Links that fail while the run lasts.", key="fault", default=()
     )
 
 
@@ -452,6 +482,13 @@ def check_topology(scenario: Scenario, topology: Topology) -> None:
     for name in scenario.simulator.sampled_ports:
         if problem := unknown_port(name, topology.port_by_id):
             raise FieldError("simulator.sampled_ports", problem)
+    ends = {f"{a}-{b}" for port in topology.ports for a, b in permutations((port.switch, port.peer))}
+    for i, fault in enumerate(scenario.simulator.faults):
+        if fault.link not in ends:
+            raise FieldError(
+                f"simulator.fault[{i}].link",
+                f"{fault.link!r} is not a link of the network{guess(fault.link, ends)}",
+            )
     if not isinstance(scenario.workload, ExplicitWorkload):
         check_random(scenario.workload, topology)
 
@@ -495,6 +532,12 @@ def _simulator(table: object, transport: Transport) -> SimulatorSettings:
     timeout is the minimum."""
     settings = read(SimulatorSettings, table, "simulator")
     given = table if isinstance(table, Mapping) else {}
+    for i, fault in enumerate(settings.faults):
+        where = f"simulator.fault[{i}]"
+        if fault.until_s is not None and fault.until_s <= fault.start_s:
+            raise FieldError(f"{where}.until", "must be later than start")
+        if fault.reroute_s is not None and fault.loss < 1:
+            raise FieldError(f"{where}.reroute", "applies only to a link that is cut: omit it, or loss")
     if "sampled_ports" in given and settings.sample_ports_ns is None:
         raise FieldError("simulator.sampled_ports", "needs sample_ports, the time between two samples")
     if "recovery" not in given and not settings.duplicate_threshold:

@@ -32,7 +32,7 @@ from tools.reference.markdown import code, fence, joined, keys_of, page, sentenc
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 _TABLES = (
     *(scenario.ScenarioKeys, scenario.Background, scenario.FabricKeys, scenario.Transport),
-    *(scenario.SimulatorSettings, scenario.TcpVariant, tables.RandomKeys, tables.MixKeys),
+    *(scenario.SimulatorSettings, scenario.Fault, scenario.TcpVariant, tables.RandomKeys, tables.MixKeys),
     *(tables.ShiftKeys, tables.FlowTableKeys, ExplicitFlow, Collective, Deadlines, SweepKeys),
 )
 _PATTERNS = {

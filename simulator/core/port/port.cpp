@@ -66,6 +66,8 @@ void Port::accept_any(Packet *packet, std::uint8_t from)
 
 	catch_up(now);
 	packet->queue = queue_of_[packet->tag];
+	if (kind.loss_q32 && loses())
+		return drop(packet);
 	if (kind.counts_tags)
 		count(*packet, from);
 	if (kind.grants_rates && packet->kind == PacketKind::RateRequest)
@@ -205,6 +207,12 @@ bool Port::make_room(Packet *arriving, Time now)
 			return false;
 	}
 	return true;
+}
+
+// By chance, as a bad cable does, or because the link is cut.
+bool Port::loses() const
+{
+	return kind_->loss_q32 == UINT32_MAX || kind_->world.random.next32() < kind_->loss_q32;
 }
 
 void Port::drop(Packet *packet)

@@ -238,6 +238,7 @@ class alignas(64) Port : public Event
 	bool marks(const Packet &packet, Time now);
 	bool marks_at_rank(const Packet &packet, Time now);
 	bool marks_backlog(const sl_vq_settings &marking, std::uint64_t found, bool draws) const;
+	bool loses() const;
 	void drop(Packet *packet);
 	void make_counters();
 	void count(const Packet &packet, std::uint8_t from);

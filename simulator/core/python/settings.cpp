@@ -133,7 +133,8 @@ void bind_port(nb::module_ &m)
 				.def_rw("count_queues", &P::count_queues)
 				.def_rw("grants_rates", &P::grants_rates)
 				.def_rw("tells_hosts", &P::tells_hosts)
-				.def_rw("stamps", &P::stamps);
+				.def_rw("stamps", &P::stamps)
+				.def_rw("loss_q32", &P::loss_q32);
 
 	bind_field<&P::marking, &sl_vq_settings::mark_bytes>(settings, "mark_bytes");
 	bind_field<&P::marking, &sl_vq_settings::mark_max_bytes>(settings, "mark_max_bytes");
