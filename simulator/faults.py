@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from sluice.policy.network.graph import Topology
 from sluice.policy.units import PS_PER_S
-from sluice.policy.workload.scenario import Fault
+from sluice.policy.workload.scenario import Fault, Scenario
 from sluice.simulator import _fabric
 from sluice.simulator.division import Layout
 from sluice.simulator.network import MakePort, on_link, route
@@ -76,6 +76,14 @@ class Faults:
             for i, port in enumerate(self._layout.topology.ports)
         )
         return replace(self._layout.topology, ports=tuple(ports))
+
+
+def faults_of(scenario: Scenario, layout: Layout, fabric: _fabric.Fabric, make_port: MakePort) -> Faults:
+    """Return the faults of a scenario, with those of its start in force."""
+    turn_by_host = scenario.simulator.multipath == "per-packet-and-host"
+    faults = Faults(scenario.simulator.faults, layout, fabric, make_port, turn_by_host=turn_by_host)
+    faults.apply(0)
+    return faults
 
 
 def ports_of(link: str, layout: Layout) -> list[int]:

@@ -149,7 +149,7 @@ def transport_settings(
         settings.control = _fabric.Control[control.name]
     marks = scheme.marking is not Marking.NONE and control.reads_marks
     if control == controls.HOMA and policy.parameters:
-        _give_levels(settings, scenario, policy, *policy.parameters.values)
+        _give_levels(settings, scenario, policy, **policy.parameters.to_document())
     settings.echo = _fabric.Echo[control.echo.value] if marks else _fabric.Echo.none
     settings.initial_window = transport.initial_window
     settings.max_window = transport.max_window or NO_WINDOW_BOUND
@@ -177,12 +177,15 @@ def _give_levels(
     settings: _fabric.TransportSettings,
     scenario: Scenario,
     policy: Policy,
+    *,
     round_trip_bytes: int,
-    unscheduled: int,
+    unscheduled_levels: int,
 ) -> None:
     """Set Homa's window and its levels of priority, by the sizes of all flows: its hosts would have measured them."""
     payload_bytes = (scenario.simulator.tcp or TcpVariant()).payload_bytes
-    cutoffs = unscheduled_cutoffs(_sizes_of(scenario.workload), round_trip_bytes, policy.queues, unscheduled)
+    cutoffs = unscheduled_cutoffs(
+        _sizes_of(scenario.workload), round_trip_bytes, policy.queues, unscheduled_levels
+    )
     settings.homa_round_trip_packets = max(1, -(-round_trip_bytes // payload_bytes))
     settings.homa_levels = policy.queues
     settings.homa_cutoffs_bytes = list(cutoffs)

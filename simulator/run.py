@@ -22,12 +22,11 @@ from sluice.policy.workload.flows import FlowBatch
 from sluice.policy.workload.scenario import Scenario, TcpVariant, scheduled_batches
 from sluice.simulator import _fabric
 from sluice.simulator.division import Division, Layout, divide
-from sluice.simulator.faults import Faults
+from sluice.simulator.faults import NEVER_PS, faults_of
 from sluice.simulator.flows import Followers, Ledger, fabric_columns, followers_of
 from sluice.simulator.network import add_controls, make_fabric, port_maker
 from sluice.simulator.taps import Columns, SimulationProgress, Taps, ThresholdsMoved, no_results
 
-NEVER_PS = 2**62
 SLICE_EVENTS = 1_000_000
 """Events between two checks for ended flows and for Ctrl-C."""
 
@@ -56,13 +55,7 @@ class Simulation:
         self.fabric, layout = make_fabric(scenario, self.topology, ports, self.division)
         self._transports = add_controls(self.fabric, scenario)
         self._loop = PolicyLoop(policy, self.topology, self.fabric, layout, self.taps.thresholds)
-        self._faults = Faults(
-            scenario.simulator.faults,
-            layout,
-            self.fabric,
-            ports,
-            turn_by_host=scenario.simulator.multipath == "per-packet-and-host",
-        )
+        self._faults = faults_of(scenario, layout, self.fabric, ports)
         sampled = [name for name in layout.port if name_port(scenario.simulator.sampled_ports, name)]
         self._sampled_ports, self._sampled_rows = np.asarray(sampled), [layout.port[name] for name in sampled]
 
@@ -95,7 +88,6 @@ class Simulation:
             batches = scheduled_batches(self.scenario, self.topology, rng)
         clock = _Clock(self.scenario, adapts=self._loop.adapts)
         self._loop.report_start()
-        self._faults.apply(0)
         while True:
             more_from_ps = self._top_up(batches, clock)
             until_ps = min(clock.next_ps, more_from_ps, self._faults.next_ps)

@@ -19,14 +19,11 @@ from sluice.policy.units import MAX_FLOW_BYTES, MIN_FLOW_BYTES, PS_PER_MS, PS_PE
 from sluice.policy.workload.listed_flows import ExplicitFlow, batch_of
 from sluice.runs.files import read_document, scenario_with
 from sluice.simulator import build
-from sluice.simulator.division import whole
 from sluice.simulator.taps import OUTCOMES, ThresholdsMoved
 
 __all__ = ["EndedFlow", "Network", "PortState", "SenderState"]
 
 _NO_FLOWS = {"flows": 1, "interarrival": "1s", "mix": [{"bytes": "64B", "share": 1.0}]}
-_SLICE_EVENTS = 1_000_000
-_NEVER_PS = 2**62
 
 
 @dataclass(frozen=True)
@@ -90,26 +87,23 @@ class Network:
         resolved = scenario_with({"name": "network", "workload": _NO_FLOWS, **given})
         build.build()
         # Only now, because they import the compiled core.
-        from sluice.simulator import flows, network
-        from sluice.simulator.run import PolicyLoop
+        from sluice.simulator import faults, flows, network, run
 
         self.scenario, self.topology = resolved.scenario, resolved.topology
         policy = self.scenario.policy
-        self._fabric, layout = network.make_fabric(
-            self.scenario,
-            self.topology,
-            network.port_maker(policy, self.scenario.simulator),
-            whole(self.topology),
-        )
+        make_port = network.port_maker(policy, self.scenario.simulator)
+        self._fabric, layout = network.make_fabric(self.scenario, self.topology, make_port)
+        self._faults = faults.faults_of(self.scenario, layout, self._fabric, make_port)
+        self._never_ps, self._slice_events = faults.NEVER_PS, run.SLICE_EVENTS
         self._columns_of = flows.fabric_columns
         self._index = {host.name: i for i, host in enumerate(self.topology.hosts)}
         self._ideal = IdealTimes(self.topology)
         self._rows = {port.id: layout.port[port.id] for port in self.topology.ports}
         self._thresholds: dict[str, tuple[int, ...]] = {}
-        self._loop = PolicyLoop(policy, self.topology, self._fabric, layout, self._note_thresholds)
+        self._loop = run.PolicyLoop(policy, self.topology, self._fabric, layout, self._note_thresholds)
         self._loop.report_start()
         self._adapt_every_ps = policy.interval_ms * PS_PER_MS
-        self._adapt_ps = self._adapt_every_ps if self._loop.adapts else _NEVER_PS
+        self._adapt_ps = self._adapt_every_ps if self._loop.adapts else self._never_ps
         self._due: list[tuple[int, int, ExplicitFlow]] = []
         self._flows: dict[int, tuple[ExplicitFlow, float]] = {}
         self._numbers = 0
@@ -168,9 +162,12 @@ class Network:
         ended: list[EndedFlow] = []
         while True:
             self._begin()
-            next_ps = self._due[0][0] if self._due else _NEVER_PS
-            reached = self._fabric.run(min(until_ps, next_ps, self._adapt_ps), _SLICE_EVENTS, to_next_end)
+            next_ps = self._due[0][0] if self._due else self._never_ps
+            stop_ps = min(until_ps, next_ps, self._adapt_ps, self._faults.next_ps)
+            reached = self._fabric.run(stop_ps, self._slice_events, to_next_end)
             ended += self._take()
+            if reached:
+                self._faults.apply(self._fabric.now_ps)
             if reached and self._fabric.now_ps >= self._adapt_ps:
                 self._loop.adjust(self._fabric.now_ps)
                 self._adapt_ps += self._adapt_every_ps

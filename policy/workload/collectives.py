@@ -23,15 +23,15 @@ from typing import Any
 
 from sluice.policy.errors import FieldError
 from sluice.policy.schema.entries import entry, read
-from sluice.policy.schema.kinds import Choice, Duration, ListOf, Size, Text, Whole
-from sluice.policy.units import MAX_FLOW_BYTES, MIN_FLOW_BYTES, NS_PER_S
-from sluice.policy.workload.listed_flows import CONTROL, ExplicitFlow
+from sluice.policy.schema.kinds import Choice, ListOf, Size, Text, Whole
+from sluice.policy.units import MAX_FLOW_BYTES, MIN_FLOW_BYTES
+from sluice.policy.workload.listed_flows import CONTROL, HOST, TIME_S, ExplicitFlow
 
 Step = tuple[int, int]
 """The receiver of a rank's flow in a step, and its size in bytes."""
 
-_LONGEST_NS = 86_400 * NS_PER_S
-_HOST = Text(longest=64, what="the name of a host")
+MOST_FLOWS = 5_000_000
+"""Of a collective. All of them are in memory before the run."""
 
 
 @dataclass(frozen=True)
@@ -42,17 +42,17 @@ class Collective:
     bytes: int = entry(Size(MIN_FLOW_BYTES, MAX_FLOW_BYTES), "Data of each rank.")
     ranks: int = entry(Whole(2, 10_000), "Ranks: the hosts h1, h2 and so on.", default=0)
     hosts: tuple[str, ...] = entry(
-        ListOf(_HOST), "Instead of ranks: the host of each rank, in the order of the ring.", default=()
+        ListOf(HOST), "Instead of ranks: the host of each rank, in the order of the ring.", default=()
     )
     iterations: int = entry(Whole(1, 100_000), "How often.", default=1)
     compute_s: float = entry(
-        Duration(0, _LONGEST_NS, to="s", whole=False),
+        TIME_S,
         "How long each rank computes before each iteration.",
         key="compute",
         default=0.0,
     )
     start_s: float = entry(
-        Duration(0, _LONGEST_NS, to="s", whole=False),
+        TIME_S,
         "Start of the first iteration.",
         key="start",
         default=0.0,
@@ -115,6 +115,13 @@ def _check(collective: Collective, where: str) -> None:
         raise FieldError(f"{where}.hosts", "must name two or more hosts, each of them once")
     if collective.kind == "halving-doubling" and count & (count - 1):
         raise FieldError(f"{where}.ranks", f"must be a power of two with halving-doubling, not {count}")
+    of_each = {"ring-all-reduce": 2 * (count - 1), "halving-doubling": 2 * (count.bit_length() - 1)}
+    flows = count * of_each.get(collective.kind, count - 1) * collective.iterations
+    if flows > MOST_FLOWS:
+        raise FieldError(
+            f"{where}.iterations",
+            f"make {flows:,} flows of {count} ranks, and may make {MOST_FLOWS:,}: give fewer",
+        )
     if collective.bytes < MIN_FLOW_BYTES * count:
         raise FieldError(f"{where}.bytes", f"must be at least {MIN_FLOW_BYTES} B for each of {count} ranks")
 

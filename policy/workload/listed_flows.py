@@ -86,9 +86,9 @@ CONTROL: Any = entry(
     " or that of a file. By default the scheme's.",
     default=None,
 )
-_HOST = Text(longest=64, what="the name of a host")
+HOST = Text(longest=64, what="the name of a host")
 _LONGEST_NS = 86_400 * units.NS_PER_S
-_START = Duration(0, _LONGEST_NS, to="s", whole=False)
+TIME_S = Duration(0, _LONGEST_NS, to="s", whole=False)
 _TIME_US = Duration(1, _LONGEST_NS, to="us", whole=False)
 
 
@@ -96,14 +96,14 @@ _TIME_US = Duration(1, _LONGEST_NS, to="us", whole=False)
 class ExplicitFlow:
     """A [[workload.flow]] table. Times count from the start of the run; the deadline counts from the flow's start."""
 
-    source: str = entry(_HOST, "Sending host.", key="from")
-    to: str = entry(_HOST, "Receiving host.")
-    start_s: float = entry(_START, "Start of the flow.", key="start", default=0.0)
+    source: str = entry(HOST, "Sending host.", key="from")
+    to: str = entry(HOST, "Receiving host.")
+    start_s: float = entry(TIME_S, "Start of the flow.", key="start", default=0.0)
     bytes: int | None = entry(
         Size(units.MIN_FLOW_BYTES, units.MAX_FLOW_BYTES), "Size of the flow.", default=None
     )
     until_s: float | None = entry(
-        _START, "Instead of bytes: the host sends an endless flow until then.", key="until", default=None
+        TIME_S, "Instead of bytes: the host sends an endless flow until then.", key="until", default=None
     )
     deadline_us: float | None = entry(
         _TIME_US,

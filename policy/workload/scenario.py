@@ -25,7 +25,7 @@ from sluice.policy.thresholds.static import Traffic
 from sluice.policy.units import HEADER_BYTES, MSS_BYTES, NS_PER_MS, NS_PER_S, NS_PER_US, US_PER_S
 from sluice.policy.wire.records import ScheduledFlow
 from sluice.policy.workload.flows import FlowBatch, Workload, flows_of
-from sluice.policy.workload.listed_flows import ExplicitWorkload, explicit_batches
+from sluice.policy.workload.listed_flows import TIME_S, ExplicitWorkload, explicit_batches
 from sluice.policy.workload.random_flows import check_random, random_batches
 from sluice.policy.workload.sizes import Mix
 from sluice.policy.workload.tables import AnyWorkload, LoadCdf, LoadTrace, workload_from
@@ -36,7 +36,6 @@ RTO_INITIAL_US = US_PER_S
 _TIMEOUT = Duration(NS_PER_US, 120 * NS_PER_S, to="us")
 LISTED_SEED = 1
 """With this seed, flows that a file lists run exactly as listed."""
-_TIME_S = Duration(0, 86_400 * NS_PER_S, to="s", whole=False)
 _HOST = Text(pattern=r"[^\x00]+", longest=64, what="the name of a host")
 
 
@@ -217,10 +216,10 @@ class Fault:
         " is cut.",
         default=1.0,
     )
-    start_s: float = entry(_TIME_S, "When it begins.", key="start", default=0.0)
-    until_s: float | None = entry(_TIME_S, "When it ends. By default never.", key="until", default=None)
+    start_s: float = entry(TIME_S, "When it begins.", key="start", default=0.0)
+    until_s: float | None = entry(TIME_S, "When it ends. By default never.", key="until", default=None)
     reroute_s: float | None = entry(
-        _TIME_S,
+        TIME_S,
         "How long after a cut and after its end the switches notice, and choose among equal-cost paths without the link"
         " or with it. By default they never do.",
         key="reroute",

@@ -302,7 +302,8 @@ class BundleWriter:
     ) -> None:
         """`policies`: the rows of policies.json. `version_of` tells the version of each flow, by default the first."""
         out.mkdir(parents=True, exist_ok=True)
-        (out / "summary.json").unlink(missing_ok=True)
+        for optional in ("summary.json", "samples.parquet", "queues.parquet", "groups.parquet"):
+            (out / optional).unlink(missing_ok=True)
         _write_json(out / "scenario.json", scenario)
         self._out = out
         (out / POLICIES).write_text(json.dumps(list(policies), indent=2) + "\n")

@@ -171,6 +171,10 @@ RING = {"kind": "ring-all-reduce", "ranks": 4, "bytes": "4KB"}
         ({"collective": [RING, {**RING, "label": "job1"}]}, r"workload.collective\[1\].label: .*earlier"),
         ({"collective": [{**RING, "kind": "halving-doubling", "ranks": 6}]}, "power of two"),
         ({"collective": [{**RING, "ranks": 9}]}, r"workload.collective: 'h9' is not a host"),
+        (
+            {"collective": [{**RING, "iterations": 100_000, "ranks": 8}]},
+            r"collective\[0\].iterations: make 11,200,000",
+        ),
         ({"collective": []}, r"workload.collective: must be a list"),
     ],
 )

@@ -73,6 +73,18 @@ def test_thresholds__follow_the_traffic() -> None:
     assert network.thresholds()["s1:3"] == before
 
 
+def test_faults__of_the_scenario_are_those_of_the_network() -> None:
+    network = Network(
+        {**SINGLE, "simulator": {"fault": [{"link": "h1-s1", "start": "1ms", "until": "300ms"}]}}
+    )
+    network.start("h1", "h2", 15_000)
+    network.start("h1", "h2", 15_000, delay_s=0.01)
+    early, late = network.run(5.0)
+    assert early.slowdown < 1.5
+    assert late.fct_s > 0.29
+    assert network.ports()["s1:2"].dropped_packets == 0, "the host's own end loses them"
+
+
 def test_a_same_program_gives_the_same_flows() -> None:
     def flows() -> list[EndedFlow]:
         network = Network("demo-simulator")
