@@ -2,7 +2,8 @@
 """Desired state: the versioned policy, the topology, and whether the controller has applied them. And the audit log.
 
 The audit log says who changed the policy, from where, when, and which of its keys. A row is written in the transaction
-of its change, so there is no change without a row. The newest MOST_ROWS stay.
+of its change, so there is no change without a row. Another table says who did anything else through the API. The newest
+MOST_ROWS of each stay.
 """
 
 import time
@@ -16,7 +17,7 @@ from sluice.policy.errors import FieldError
 from sluice.policy.network.graph import Topology
 from sluice.policy.schema.desired import Policy
 from sluice.store.connections import first, insert_for, one_after_another, put_row, reading, scalar
-from sluice.store.schema import applied, audit, policies, topologies
+from sluice.store.schema import acts, applied, audit, events, policies, topologies
 
 MOST_ROWS = 10_000
 
@@ -53,6 +54,36 @@ def policy_changes(engine: Engine, limit: int = 100) -> list[PolicyChange]:
             PolicyChange(row.version, row.at, row.by, row.address, row.before, tuple(row.changed))
             for row in rows
         ]
+
+
+@dataclass(frozen=True)
+class Act:
+    """What somebody did through the API, other than a change of the policy."""
+
+    at: float = field(metadata={"help": "epoch seconds"})
+    by: str = field(metadata={"help": "name of the token; `owner` is the token of the web process's start"})
+    address: str = field(metadata={"help": "where the request came from"})
+    kind: str = field(metadata={"help": "kind of the event, for example `network-described`"})
+    document: dict[str, Any] = field(metadata={"help": "to what, for example the network's version"})
+
+
+def add_act(engine: Engine, kind: str, author: Author, /, **document: Any) -> None:
+    """Note what somebody did: an event for operators, and a row of the audit log, in one transaction."""
+    now = time.time()
+    with engine.begin() as connection:
+        one_after_another(connection, events.name)
+        row = {"at": now, "kind": kind}
+        connection.execute(insert(events).values(**row, document={**document, "by": author.name}))
+        noted = {**row, "by": author.name, "address": author.address, "document": document}
+        number = connection.execute(insert(acts).values(**noted).returning(acts.c.id)).scalar_one()
+        connection.execute(delete(acts).where(acts.c.id <= number - MOST_ROWS))
+
+
+def last_acts(engine: Engine, limit: int = 100) -> list[Act]:
+    """Return the last of them, newest first."""
+    with reading(engine) as connection:
+        rows = connection.execute(select(acts).order_by(acts.c.id.desc()).limit(limit))
+        return [Act(row.at, row.by, row.address, row.kind, row.document) for row in rows]
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from sluice.store.connections import reading
 from sluice.store.schema import agents, policies
 
 MOST_AGENTS = 1000
-"""The most agents that report at one web process's store."""
+"""How many agents may report at a store, if no setting says it."""
 
 
 @dataclass(frozen=True)
@@ -57,37 +57,35 @@ _ADD = text(
 )
 
 
-def put_heartbeats(engine: Engine, beats: Mapping[str, Heartbeat]) -> Kept:
-    """Store the heartbeats of known agents, by name, and those of others while there are fewer than MOST_AGENTS."""
+def put_heartbeats(engine: Engine, beats: Mapping[str, Heartbeat], most: int = MOST_AGENTS) -> Kept:
+    """Store the heartbeats of known agents, by name, and those of others while there are fewer than `most`."""
     seen_s = age_s(engine)
     if engine.dialect.name == "postgresql":
-        kept = _execute(engine, _REPLACE, beats, seen_s)
+        kept = _execute(engine, _REPLACE, beats, seen_s=seen_s)
         new = {name: beat for name, beat in beats.items() if name not in kept.names}
         if not new:
             return kept
-        added = _execute(engine, _ADD, new, seen_s)
+        added = _execute(engine, _ADD, new, seen_s=seen_s, most=most)
         return Kept(kept.names | added.names, max(kept.policy_version, added.policy_version))
     with engine.begin() as connection:
-        names = frozenset(name for name in sorted(beats) if _put(connection, name, beats[name], seen_s))
+        names = frozenset(name for name in sorted(beats) if _put(connection, name, beats[name], seen_s, most))
         return Kept(names, connection.execute(select(func.max(policies.c.version))).scalar() or 0)
 
 
-def _execute(engine: Engine, statement: TextClause, beats: Mapping[str, Heartbeat], seen_s: float) -> Kept:
+def _execute(engine: Engine, statement: TextClause, beats: Mapping[str, Heartbeat], **more: float) -> Kept:
     given = [{"name": name, "kind": beat.KIND, "status": write(beat)} for name, beat in beats.items()]
-    values = {"beats": json.dumps(given), "seen_at": time.time(), "seen_s": seen_s}
-    if statement is _ADD:
-        values["most"] = MOST_AGENTS
+    values = {"beats": json.dumps(given), "seen_at": time.time(), **more}
     with reading(engine) as connection:
         rows = connection.execute(statement, values).all()
     return Kept(frozenset(row.name for row in rows), (rows[0].version or 0) if rows else 0)
 
 
-def _put(connection: Connection, name: str, beat: Heartbeat, seen_s: float) -> bool:
+def _put(connection: Connection, name: str, beat: Heartbeat, seen_s: float, most: int) -> bool:
     """Store a heartbeat if the agent is known, or if there is room for one more; return whether it did."""
     row = agent_row(name, beat, seen_s)
     if connection.execute(update(agents).where(agents.c.name == name).values(row)).rowcount:
         return True
-    if connection.execute(select(func.count()).select_from(agents)).scalar_one() >= MOST_AGENTS:
+    if connection.execute(select(func.count()).select_from(agents)).scalar_one() >= most:
         return False
     connection.execute(agents.insert().values(row))
     return True

@@ -4,7 +4,7 @@ state only there.
 
 desired:  policies (versioned), networks (versioned), topologies
 observed: applied, sightings, switches, agents, thresholds, port_samples, flows, events, totals, leases, sanctions,
-          enrolments, certificates, tokens, audit; on PostgreSQL flow_ids and detached_flows
+          enrolments, certificates, tokens, audit, acts; on PostgreSQL flow_ids and detached_flows
 Times are seconds of the Unix epoch, except those named `age_s` and `seen_s`: they are of the store's own clock
 (store/ages.py).
 """
@@ -311,6 +311,18 @@ audit = Table(
     Column("changed", JSON, nullable=False),
 )
 """A row for each change of the policy through the API: see store/desired.py."""
+
+acts = Table(
+    "acts",
+    metadata,
+    Column("id", _Number, primary_key=True),
+    Column("at", Float, nullable=False),
+    Column("by", String, nullable=False),
+    Column("address", String, nullable=False),
+    Column("kind", String, nullable=False),
+    Column("document", JSON, nullable=False),
+)
+"""A row for everything else that somebody does through the API: see store/desired.py."""
 
 enrolments = Table(
     "enrolments",

@@ -22,7 +22,6 @@ from sluice.policy.wire.records import (
     WATCHED,
     FlowRecord,
 )
-from sluice.store.heartbeats import MOST_AGENTS
 from sluice.store.observed import add_event, find_agent
 from sluice.store.totals import INGESTION_SECONDS, REQUESTS_REFUSED
 from sluice.webui.access import check_agent, check_connections, own_records, refuse_conflict
@@ -95,21 +94,23 @@ def heartbeat(path: AgentPath) -> Response:
         check_connections(path.name, beat.watch.connections)
         if beat.foreign_dscps:  # most heartbeats name none, and cost no query
             before = find_agent(services().engine, path.name)
-    outcome = services().heartbeats.add(path.name, beat)
+    heartbeats = services().heartbeats
+    outcome = heartbeats.add(path.name, beat)
     if not outcome.is_kept:
         raise ApiError(
             409,
             "too-many-agents",
-            f"{MOST_AGENTS} agents report already, and {path.name} is not one of them; silent agents expire",
+            f"{heartbeats.most} agents report already, and {path.name} is not one of them; silent agents expire, and"
+            " the setting most_agents allows more",
             "name",
         )
     if isinstance(beat, wire.HostHeartbeat):
         earlier = before.foreign_dscps if isinstance(before, wire.HostHeartbeat) else ()
         if uses := wire.new_uses(earlier, beat.foreign_dscps):
             add_event(services().engine, "foreign-dscp", host=path.name, uses=[str(use) for use in uses])
-    settings = services().heartbeats.settings(path.name, outcome.policy_version)
+    settings = heartbeats.settings(path.name, outcome.policy_version)
     if isinstance(beat, wire.PortHeartbeat) and beat.tags:
-        settings = {**settings, "queues": services().heartbeats.queues(beat.tags)}
+        settings = {**settings, "queues": heartbeats.queues(beat.tags)}
     return jsonify(settings)
 
 

@@ -14,20 +14,16 @@ from sluice.policy.schema.entries import entry, read
 from sluice.policy.schema.kinds import Choice, Whole
 from sluice.policy.wire.access import CHANGE, OWNER, READ, ROLES, TOKEN_LIFE_MAX_S, allows
 from sluice.store import access
-from sluice.store.observed import add_event
+from sluice.store.desired import Author, add_act
 from sluice.webui.api import Api, ApiError, Model, model_of, read_json
 from sluice.webui.services import services
 
 
 @dataclass(frozen=True)
-class Caller:
-    """Who sends a request."""
+class Caller(Author):
+    """Who sends a request. The address is that of the connection, or "unix socket"."""
 
-    name: str
-    """The name of the token."""
     role: str
-    address: str
-    """The address of the connection, or "unix socket"."""
 
 
 def require_token(needed: str = CHANGE) -> Caller:
@@ -44,7 +40,7 @@ def require_token(needed: str = CHANGE) -> Caller:
             "the token of the web process's start" if needed == OWNER else f"a token with the role {needed}"
         )
         raise ApiError(403, "role", f"this token has the role {role}, but this needs {allowed}")
-    return Caller(name, role, request.remote_addr or "unix socket")
+    return Caller(name, request.remote_addr or "unix socket", role)
 
 
 def role_of_request() -> str | None:
@@ -114,7 +110,7 @@ def make_access_token() -> Response:
         token = access.create_token(services().engine, asked.name, asked.role, expires_at)
     except access.TokenRefused as refused:
         raise ApiError(409, "token-refused", str(refused), "name") from None
-    add_event(services().engine, "token-made", name=asked.name, role=asked.role, by=caller.name)
+    add_act(services().engine, "token-made", caller, name=asked.name, role=asked.role)
     return jsonify(token=token, name=asked.name, role=asked.role, expires_at=expires_at)
 
 
@@ -139,5 +135,5 @@ def revoke_access_token(path: TokenPath) -> Response:
     caller = require_token(OWNER)
     if not access.revoke_token(services().engine, path.name):
         raise ApiError(404, "not-found", f"no token named {path.name} is in force")
-    add_event(services().engine, "token-revoked", name=path.name, by=caller.name)
+    add_act(services().engine, "token-revoked", caller, name=path.name)
     return jsonify(revoked=path.name)

@@ -15,6 +15,7 @@ from sluice.policy.schema.kinds import Choice, Text, Whole
 from sluice.policy.wire.access import ENROLMENT_LIFE_MAX_S, KINDS, Holder, Token
 from sluice.runtime.certificates import pem
 from sluice.store import access
+from sluice.store.desired import add_act
 from sluice.store.observed import add_event
 from sluice.webui.access import check_agent, holder
 from sluice.webui.api import AgentPath, Api, ApiError, Model, model_of, read_json
@@ -94,7 +95,7 @@ def make_token() -> Response:
     secret = secrets.token_urlsafe(24)
     access.put_enrolment(services().engine, secret, asked.name, asked.kind, expires_at)
     made = {"agent": asked.name, "agent_kind": asked.kind}
-    add_event(services().engine, "enrolment-token-made", **made, by=caller.name)
+    add_act(services().engine, "enrolment-token-made", caller, **made)
     token = Token(asked.name, asked.kind, secret, expires_at, authority.fingerprint())
     return jsonify(token=token.text(), expires_at=expires_at)
 
@@ -114,7 +115,7 @@ def revoke_agent(path: AgentPath) -> Response:
     count = access.revoke(services().engine, path.name)
     if not count:
         raise ApiError(404, "not-found", f"the agent {path.name} has no certificate or token in force")
-    add_event(services().engine, "certificate-revoked", agent=path.name, by=caller.name)
+    add_act(services().engine, "certificate-revoked", caller, agent=path.name)
     return jsonify(revoked=count)
 
 

@@ -27,7 +27,7 @@ from sluice.policy.wire.agents import NO_SETTINGS, AgentSettings, Heartbeat, Hos
 from sluice.policy.wire.records import WATCHED, FlowRecord
 from sluice.store.desired import PolicyVersion, current_topology, policy_in_force
 from sluice.store.flows import Added, add_batch
-from sluice.store.heartbeats import put_heartbeats
+from sluice.store.heartbeats import MOST_AGENTS, put_heartbeats
 from sluice.store.observed import all_agents, latest_thresholds
 
 MOST_TOGETHER = 64
@@ -56,8 +56,9 @@ def _documents(current: PolicyVersion | None) -> Callable[[str], dict[str, Any]]
 class Heartbeats:
     """Writes heartbeats into the store, one transaction at a time."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(self, engine: Engine, most: int = MOST_AGENTS) -> None:
+        """`most`: how many agents may report."""
+        self._engine, self.most = engine, most
         self._writing = threading.Lock()
         self._waiting: deque[tuple[str, Heartbeat, Future[Outcome]]] = deque()
         """Every thread appends to it; the thread that writes takes from it."""
@@ -97,7 +98,7 @@ class Heartbeats:
 
     def _write(self, taken: Sequence[tuple[str, Heartbeat, Future[Outcome]]]) -> None:
         try:
-            kept = put_heartbeats(self._engine, {name: beat for name, beat, _ in taken})
+            kept = put_heartbeats(self._engine, {name: beat for name, beat, _ in taken}, self.most)
         except Exception as error:
             for _, _, outcome in taken:
                 outcome.set_exception(error)

@@ -22,7 +22,7 @@ from sluice.policy.schemes import SCHEMES, Scheme
 from sluice.policy.version import VERSION
 from sluice.policy.wire.agents import HostHeartbeat, PortHeartbeat, SimulatorHeartbeat
 from sluice.store import ages, observed
-from sluice.store.desired import current_topology, current_version
+from sluice.store.desired import add_act, current_topology, current_version
 from sluice.store.failures import last_failure
 from sluice.webui.api import Api, Model, model_of, read_json
 from sluice.webui.auth import Caller, require_token
@@ -380,7 +380,7 @@ def _put(document: Mapping[str, Any] | None, caller: Caller) -> Response:
     engine = services().engine
     version = observed.put_network(engine, document, author=caller.name)
     what = "network-withdrawn" if document is None else "network-described"
-    observed.add_event(engine, what, version=version, by=caller.name)
+    add_act(engine, what, caller, version=version)
     return jsonify(_answer(engine))
 
 

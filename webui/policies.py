@@ -83,8 +83,15 @@ class AuditedChange(model_of(desired.PolicyChange)):  # type: ignore[misc]
     pass
 
 
+class AuditedAct(model_of(desired.Act)):  # type: ignore[misc]
+    pass
+
+
 class AuditAnswer(Model):
-    changes: list[AuditedChange]
+    changes: list[AuditedChange] = Field(description="changes of the policy, newest first")
+    acts: list[AuditedAct] = Field(
+        description="the network's description, enrolments, certificates, tokens and runs, newest first"
+    )
 
 
 class HistoryQuery(Model):
@@ -170,13 +177,14 @@ def read_policy(query: HistoryQuery) -> Response:
 
 @api.get("/audit", answers=AuditAnswer, token=True)
 def read_audit(query: HistoryQuery) -> Response:
-    """Who changed the policy, newest first.
+    """Who changed the policy, and who did anything else through the API.
 
     Needs a token of any role, because it shows names and addresses.
     """
     require_token(READ)
     changes = desired.policy_changes(services().engine, query.limit)
-    return jsonify(changes=[asdict(change) for change in changes])
+    acts = desired.last_acts(services().engine, query.limit)
+    return jsonify(changes=[asdict(change) for change in changes], acts=[asdict(act) for act in acts])
 
 
 @api.put(
@@ -199,7 +207,7 @@ def change_policy(query: PutPolicyQuery) -> Response:
 def put_and_wait(policy: Policy, caller: Caller, wait_s: float, replaces: int | None = None) -> Response:
     """Store a policy, and answer as `PUT /policy` does. Raises Superseded (store.desired)."""
     engine = services().engine
-    version = desired.put_policy(engine, policy, desired.Author(caller.name, caller.address), replaces)
+    version = desired.put_policy(engine, policy, caller, replaces)
     add_event(engine, "policy-requested", version=version, scheme=policy.scheme, by=caller.name)
     reached = wait_applied(engine, version, wait_s, services().stopping)
     network = desired.current_topology(engine)

@@ -19,7 +19,7 @@ from sluice.policy.schema.entries import entry, read, schema
 from sluice.policy.schema.kinds import Text
 from sluice.runtime.local_calls import CallFailed, call
 from sluice.runtime.process import spawn, stop
-from sluice.store.observed import add_event
+from sluice.store.desired import add_act
 from sluice.webui.api import Api, ApiError, Model, read_json
 from sluice.webui.auth import require_token
 from sluice.webui.services import services
@@ -220,14 +220,7 @@ def start_run() -> Response:
     body = read_json(MAX_BODY_BYTES)
     who = {"by": caller.name, "address": caller.address}
     started = ask(services().run_manager, "start", run=body, who=who)
-    add_event(
-        services().engine,
-        "run-started",
-        run=started["name"],
-        on=body["on"],
-        by=caller.name,
-        address=caller.address,
-    )
+    add_act(services().engine, "run-started", caller, run=started["name"], on=body["on"])
     return make_response(jsonify(started), 201)
 
 
@@ -237,7 +230,7 @@ def cancel_run() -> Response:
     caller = require_token()
     name = read(RunName, read_json(MAX_BODY_BYTES)).name
     cancelled = ask(services().run_manager, "cancel", name=name)
-    add_event(services().engine, "run-cancelled", run=name, by=caller.name, address=caller.address)
+    add_act(services().engine, "run-cancelled", caller, run=name)
     return jsonify(cancelled)
 
 

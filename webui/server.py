@@ -261,6 +261,7 @@ def application(settings: ServerSettings) -> Flask:
         authority=Authority(options.authority_folder, options.certificate_life) if options.agents else None,
         hosts=allowed_hosts(options.addresses, options.allowed_hosts),
         most_streams=options.most_streams,
+        most_agents=options.most_agents,
         run_manager=settings.run_manager,
     )
     shared: Services = app.extensions[EXTENSION]

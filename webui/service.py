@@ -96,6 +96,9 @@ class WebOptions:
         "Event streams of one worker for clients that send a token; a sixteenth as many for others. More get 429.",
         default=1000,
     )
+    most_agents: int = entry(
+        Whole(1, 100_000), "Agents that may report. Those that are known have room in any case.", default=1000
+    )
     workers: int = entry(Whole(1, 64), "Worker processes.", default=1)
     runs: Path | None = entry(
         kinds.Folder(),

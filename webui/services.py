@@ -24,6 +24,7 @@ from flask import current_app
 from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
+from sluice.store.heartbeats import MOST_AGENTS
 from sluice.store.observed import events_after, newest_events
 from sluice.store.totals import Tally
 from sluice.webui.api import ApiError
@@ -304,6 +305,7 @@ class Services:
         authority: Authority | None = None,
         hosts: frozenset[str] = frozenset(),
         most_streams: int = MOST_STREAMS,
+        most_agents: int = MOST_AGENTS,
         run_manager: Path | None = None,
     ) -> None:
         """`hosts`: the names under which this process answers.
@@ -314,7 +316,7 @@ class Services:
         self.engine, self.token, self.recent, self.live = engine, token, recent, live
         self.authority, self.hosts, self.run_manager = authority, hosts, run_manager
         self.stopping = live.stopping
-        self.ingestion, self.heartbeats = Ingestion(engine), Heartbeats(engine)
+        self.ingestion, self.heartbeats = Ingestion(engine), Heartbeats(engine, most_agents)
         self.refusals, self.streams = Refusals(engine), StreamPlaces(most_streams)
         self.health = SharedAnswer(HEALTH_S)
         self.tally = Tally()

@@ -10,7 +10,7 @@ from sqlalchemy import Engine, select, text
 from sluice.policy.schema.desired import Policy
 from sluice.store import access, desired, observed
 from sluice.store.access import Certificate, create_token, find_certificate, find_token, put_enrolment
-from sluice.store.desired import Author, policy_changes, put_policy
+from sluice.store.desired import Author, add_act, last_acts, policy_changes, put_policy
 from sluice.store.observed import Sanction, all_sanctions, put_sanction
 from sluice.store.schema import enrolments
 from tests.kit.heartbeats import host_heartbeat
@@ -70,6 +70,9 @@ def test_the_log_is_bounded(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> 
     for scheme in ("tcp", "dctcp", "tcp"):
         put_policy(engine, Policy.from_document({"scheme": scheme}), ALICE)
     assert [(row.version, row.before) for row in policy_changes(engine)] == [(3, 2), (2, 1)]
+    for name in "abc":
+        add_act(engine, "token-made", ALICE, name=name)
+    assert [act.document for act in last_acts(engine)] == [{"name": "c"}, {"name": "b"}]
 
 
 SECRET = "the-secret"

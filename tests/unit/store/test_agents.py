@@ -13,7 +13,7 @@ from sluice.policy.policing.urgency import UrgencyReport
 from sluice.policy.retention import FOR_EVER, Retention
 from sluice.policy.schema.desired import Policy
 from sluice.policy.wire.agents import Heartbeat, SimulatorHeartbeat
-from sluice.store import ages, heartbeats, observed
+from sluice.store import ages, observed
 from sluice.store.access import Certificate, put_certificate
 from sluice.store.ages import age_s
 from sluice.store.desired import put_policy, put_topology
@@ -31,14 +31,11 @@ from tests.kit.heartbeats import host_heartbeat, port_heartbeat, queue_counters
 from tests.web.synthetic import leaf_spine
 
 
-def test_put_heartbeats__a_known_agent_always_has_room(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(heartbeats, "MOST_AGENTS", 2)
+def test_put_heartbeats__a_known_agent_always_has_room(engine: Engine) -> None:
     beat, again = host_heartbeat(), host_heartbeat(flows_started=7)
-    assert put_heartbeats(engine, {"h1": beat}).names == {"h1"}
-    assert put_heartbeats(engine, {"h3": beat, "h2": beat}).names == {"h2"}
-    assert put_heartbeats(engine, {"h3": beat, "h1": again}).names == {"h1"}
+    assert put_heartbeats(engine, {"h1": beat}, 2).names == {"h1"}
+    assert put_heartbeats(engine, {"h3": beat, "h2": beat}, 2).names == {"h2"}
+    assert put_heartbeats(engine, {"h3": beat, "h1": again}, 2).names == {"h1"}
     assert [row.name for row in all_agents(engine)] == ["h1", "h2"]
     assert observed.find_agent(engine, "h1") == again
 

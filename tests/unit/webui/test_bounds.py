@@ -3,7 +3,7 @@
 
 import io
 import json
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -11,16 +11,16 @@ from sqlalchemy import Engine
 
 from sluice.policy.schemes import SCHEMES
 from sluice.policy.wire.agents import MAX_HEARTBEAT_BYTES, MAX_PORTS
-from sluice.store import heartbeats
 from sluice.store.flow_queries import OTHER_SCHEME
 from sluice.store.observed import newest_events
 from sluice.webui import runs
 from sluice.webui.access import ConnectionPlaces
 from sluice.webui.api import MAX_BODY_BYTES, MAX_FLOWS_BODY_BYTES, ApiError, parse_json
+from sluice.webui.app import create_app
 from sluice.webui.problems import MOST_PROBLEMS, MOST_REFUSALS, Refusals
 from sluice.webui.services import StreamPlaces
 from tests.kit.heartbeats import document, host_heartbeat, port_heartbeat, queue_counters
-from tests.unit.webui.conftest import Answer, Client
+from tests.unit.webui.conftest import TOKEN, Answer, Client
 from tests.unit.webui.records import record
 
 HUGE = 10**400
@@ -80,12 +80,14 @@ def test_metrics__two_agents_that_report_one_port_leave_a_valid_answer(client: C
     assert [sample.labels for sample in marked] == [{"port": "s1:1", "queue": "0"}]
 
 
-def test_more_agents_than_there_may_be_are_refused(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(heartbeats, "MOST_AGENTS", 2)
+def test_more_agents_than_there_may_be_are_refused(engine: Engine) -> None:
+    client = cast(Client, create_app(engine, TOKEN, most_agents=2).test_client())
     good = document(host_heartbeat())
     assert [beat(client, name, good).status_code for name in ("a", "b", "c", "a")] == [200, 200, 409, 200]
     error = beat(client, "c", good).json["error"]
     assert (error["code"], error["field"]) == ("too-many-agents", "name")
+    assert "2 agents report already" in error["problem"]
+    assert "most_agents" in error["problem"]
 
 
 def test_refusals__write_a_bounded_number_of_events(engine: Engine) -> None:

@@ -170,13 +170,13 @@ def test_add__what_came_while_another_was_written_is_written_together(
     go, written = threading.Event(), list[list[str]]()
     outcomes: dict[str, Outcome | Exception] = {}
 
-    def slow(engine: Engine, beats: Mapping[str, Heartbeat]) -> Kept:
+    def slow(engine: Engine, beats: Mapping[str, Heartbeat], most: int) -> Kept:
         written.append(list(beats))
         if len(written) == 1:
             assert go.wait(300)
         elif fails:
             raise OperationalError("UPDATE", {}, Exception("the disk is full"))
-        return put_heartbeats(engine, beats)
+        return put_heartbeats(engine, beats, most)
 
     def add(name: str) -> None:
         try:

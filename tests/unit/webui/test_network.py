@@ -232,15 +232,6 @@ def test_check__what_a_port_agent_says_of_vlans_is_an_error(client: Client, engi
         assert [one for one in findings if "tag=10" in one[1]] == found
 
 
-def test_description__its_event_names_whose_token_it_was(owner: Client, engine: Engine) -> None:
-    answer = owner.put(
-        "/api/v1/network", json={"switch": [{"name": "s1", "datapath_id": "1", "port": [{"name": "eth1"}]}]}
-    )
-    assert answer.status_code == 200, answer.json
-    (event,) = observed.newest_events(engine, 1)
-    assert (event["kind"], event["document"]["by"]) == ("network-described", "owner")
-
-
 # ── Metrics ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -246,3 +246,22 @@ def test_a_change_is_in_the_audit_log_with_its_author(
     assert client.get("/api/v1/audit").status_code == 401
     requested = [row["document"] for row in events_after(engine, 0) if row["kind"] == "policy-requested"]
     assert [document["by"] for document in requested] == ["owner", "alice"]
+
+
+def test_the_audit_log_has_what_callers_did_besides(
+    client: Client, engine: Engine, bearer: dict[str, str]
+) -> None:
+    alice = made(client, bearer, "alice", "change")
+    network = {"switch": [{"name": "s1", "datapath_id": "1", "port": [{"name": "eth1"}]}]}
+    assert client.put("/api/v1/network", json=network, headers=alice).status_code == 200
+    assert client.delete("/api/v1/network", headers=alice).status_code == 200
+    assert client.delete("/api/v1/network").status_code == 401
+    acts = client.get("/api/v1/audit", headers=alice).json["acts"]
+    assert [(act["kind"], act["by"], act["document"]) for act in acts] == [
+        ("network-withdrawn", "alice", {"version": 2}),
+        ("network-described", "alice", {"version": 1}),
+        ("token-made", "owner", {"name": "alice", "role": "change"}),
+    ]
+    assert {act["address"] for act in acts} == {"127.0.0.1"}
+    events = {row["kind"]: row["document"] for row in events_after(engine, 0)}
+    assert events["network-described"] == {"version": 1, "by": "alice"}

@@ -1368,8 +1368,46 @@ export interface components {
         };
         /** AuditAnswer */
         AuditAnswer: {
-            /** Changes */
+            /**
+             * Changes
+             * @description changes of the policy, newest first
+             */
             changes: components["schemas"]["AuditedChange"][];
+            /**
+             * Acts
+             * @description the network's description, enrolments, certificates, tokens and runs, newest first
+             */
+            acts: components["schemas"]["AuditedAct"][];
+        };
+        /** AuditedAct */
+        AuditedAct: {
+            /**
+             * At
+             * @description epoch seconds
+             */
+            at: number;
+            /**
+             * By
+             * @description name of the token; `owner` is the token of the web process's start
+             */
+            by: string;
+            /**
+             * Address
+             * @description where the request came from
+             */
+            address: string;
+            /**
+             * Kind
+             * @description kind of the event, for example `network-described`
+             */
+            kind: string;
+            /**
+             * Document
+             * @description to what, for example the network's version
+             */
+            document: {
+                [key: string]: unknown;
+            };
         };
         /** AuditedChange */
         AuditedChange: {
@@ -3013,6 +3051,7 @@ export type OverrideModel = components['schemas']['OverrideModel'];
 export type PolicyModel = components['schemas']['PolicyModel'];
 export type PolicyVersionModel = components['schemas']['PolicyVersionModel'];
 export type AuditAnswer = components['schemas']['AuditAnswer'];
+export type AuditedAct = components['schemas']['AuditedAct'];
 export type AuditedChange = components['schemas']['AuditedChange'];
 export type ChangedPolicyModel = components['schemas']['ChangedPolicyModel'];
 export type PolicyPreview = components['schemas']['PolicyPreview'];
