@@ -26,7 +26,13 @@ from sluice.policy.schema.field_kinds import PORT_NAMES, Override, ParameterValu
 from sluice.policy.schema.fields import POLICY_FIELDS, PolicyFields, read_fields
 from sluice.policy.schema.kinds import ListOf, Number, Whole
 from sluice.policy.schemes import Marking, Scheme, scheme_named
-from sluice.policy.schemes.ports import MAX_BACKLOG_BYTES, REFERENCE_MARK_BYTES, MarkBy, PortMarking
+from sluice.policy.schemes.ports import (
+    MAX_BACKLOG_BYTES,
+    REFERENCE_MARK_BYTES,
+    MarkBy,
+    PortMarking,
+    has_attained,
+)
 from sluice.policy.schemes.queues import QueueMap
 from sluice.policy.units import NS_PER_S
 
@@ -176,7 +182,9 @@ def _plain(value: object) -> object:
 
 
 def _check_thresholds(policy: Policy) -> None:
-    """Check thresholds against each other and against the buffer. Raises FieldError."""
+    """Check thresholds against each other and against the buffer, and reserved tags. Raises FieldError."""
+    if not has_attained(policy.reserved_dscp):
+        raise FieldError("reserved_dscp", "leaves no tag for the bytes sent: leave one of 1 to 40 out")
     buffer, at, low, high = policy.buffer, policy.mark_at, policy.mark_min, policy.mark_max
     least, most = policy.least_threshold, policy.most_threshold
     if policy.definition.marking is Marking.PHANTOM and at is not None and at >= buffer:

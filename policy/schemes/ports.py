@@ -120,8 +120,8 @@ def least_class_rate_bps(rate_bps: int) -> int:
 
 LOWEST, HIGHEST = 1, tags.BACKGROUND - 1
 """Background is the controller's own: it demotes hosts with it. DSCP 62 and 63 are no tags."""
-MOST = 32
-"""Fewer than the tags of attained service, so one of them remains."""
+MOST = 52
+"""So a policy can have as few as eight tags, beside background."""
 
 _KINDS = (
     (tags.ATTAINED_FIRST, tags.ATTAINED_LAST, 1),
@@ -142,6 +142,11 @@ def written_tag(tag: int, reserved: Collection[int]) -> int:
             # A kind without any free tag becomes background traffic.
             return min(ahead or free, key=lambda other: abs(other - tag), default=tags.BACKGROUND)
     return tag
+
+
+def has_attained(reserved: Collection[int]) -> bool:
+    """Return whether a tag of attained service is not reserved. Most packets need one."""
+    return not set(range(tags.ATTAINED_FIRST, tags.ATTAINED_LAST + 1)) <= set(reserved)
 
 
 def last_attained(reserved: Collection[int]) -> int:

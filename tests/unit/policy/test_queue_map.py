@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 
+import tomllib
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -209,10 +212,26 @@ def test_queue_map__reserved_dscps_have_a_queue_of_their_own() -> None:
     assert queue_map(default, default.thresholds)[46] == 0
 
 
-@pytest.mark.parametrize("wrong", [[0], [61], [62], [46, 46], [48, 46], list(range(1, 34)), 46])
+@pytest.mark.parametrize(
+    "wrong", [[0], [61], [62], [46, 46], [48, 46], list(range(1, 54)), list(range(1, 41)), 46]
+)
 def test_field__what_can_be_reserved(wrong: object) -> None:
     with pytest.raises(FieldError, match="reserved_dscp"):
         policy(reserved_dscp=wrong)
+
+
+def test_written_tag__a_policy_of_eight_tags_writes_no_others() -> None:
+    """The example of docs/explanation/tag.md. Each tag is written as one that promises at most as much."""
+    page = (Path(__file__).parents[3] / "docs/explanation/tag.md").read_text()
+    given = Policy.from_document(tomllib.loads(page.split("```toml\n")[1].split("```")[0]))
+    written = {tag: written_tag(tag, given.reserved_dscp) for tag in range(1, tags.BACKGROUND + 1)}
+    assert len(set(written.values()) - {tags.BACKGROUND}) == 8
+    assert not set(range(24, 32)) & set(written.values()), "the usual lossless class of RoCE"
+    assert all(written[tag] >= tag for tag in range(tags.ATTAINED_FIRST, tags.ATTAINED_LAST + 1))
+    assert {written[tag] for tag in range(tags.KNOWN_SIZE_FIRST, tags.KNOWN_SIZE_LAST + 1)} == {57, 60}
+    queues = queue_map(given, given.thresholds)
+    in_order = [queues[written[tag]] for tag in range(tags.ATTAINED_FIRST, tags.ATTAINED_LAST + 1)]
+    assert in_order == [0] * 8 + [1] * 8 + [2] * 4 + [3] * 12 + [4] * 8
 
 
 def test_needs__the_simulator_has_no_others() -> None:
