@@ -53,6 +53,7 @@ class Simulation:
         self.division = known_division or divide(scenario, self.topology)
         ports = port_maker(policy, scenario.simulator)
         self.fabric, layout = make_fabric(scenario, self.topology, ports, self.division)
+        self._port_names = [*layout.host, *layout.port]
         self._transports = add_controls(self.fabric, scenario)
         self._loop = PolicyLoop(policy, self.topology, self.fabric, layout, self.taps.thresholds)
         self._faults = faults_of(scenario, layout, self.fabric, ports)
@@ -68,6 +69,11 @@ class Simulation:
             "packets_sent": self.fabric.packets_sent,
             "packets_dropped": self.fabric.packets_dropped,
         }
+
+    def drops(self) -> dict[str, int]:
+        """Return the packets that each port has dropped so far. A host's own port has the name of the host."""
+        dropped = self.fabric.port_statistics()[:, 3].tolist()
+        return dict(zip(self._port_names, dropped, strict=True))
 
     def run(self) -> None:
         """Run until the last flow ends, or until the grace period after the last start ends."""

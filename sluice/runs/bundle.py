@@ -238,6 +238,8 @@ GROUP_COLUMNS = (
 )
 GROUPS_SCHEMA = pa.schema([(column.name, column.type) for column in GROUP_COLUMNS])
 _ROWS_AT_ONCE = 100_000
+MOST_DROPS = 20
+"""Ports in the summary's drops."""
 
 
 _FIGURE_COLUMNS = ("source", "fct_us", "slowdown", "size_class", "deadline_us", "met", "retransmissions")
@@ -406,8 +408,9 @@ class BundleWriter:
         validity_reasons: Sequence[str],
         remarks: Sequence[str] = (),
         watched: Sequence[FlowRecord] = (),
+        drops: Mapping[str, int] | None = None,
     ) -> dict[str, Any]:
-        """Write the remaining rows and return the summary."""
+        """Write the remaining rows and return the summary. `drops`: packets that ports dropped; None if unknown."""
         self._close()
         pq.write_table(pa.Table.from_pylist(self._ports, schema=_PORTS_SCHEMA), self._out / "ports.parquet")
         _write_json(self._out / "meta.json", meta)
@@ -422,6 +425,9 @@ class BundleWriter:
             summary[VERSIONS] = {version: summarise(row_figures(under)) for version, under in own.items()}
         if self._groups:
             summary["groups"] = self._write_groups()
+        if drops is not None:
+            most = sorted(drops.items(), key=lambda of: of[1], reverse=True)[:MOST_DROPS]
+            summary["drops"] = [{"port": port, "packets": packets} for port, packets in most if packets]
         _write_json(self._out / "summary.json", summary)
         return summary
 

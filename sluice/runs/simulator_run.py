@@ -69,6 +69,7 @@ def flow_rows(
             "status": np.where(finished | endless, FINISHED, UNFINISHED),
             "reason": np.asarray([REASONS.get(name, "") for name in OUTCOMES])[columns["outcome"]],
             "source": np.where(endless, BACKGROUND, SCHEDULED),
+            "timeouts": columns["timeouts"].astype(np.int64),
             "slowdown": pa.array(fct_us / ideal_us, from_pandas=True),
         },
         schema=bundle.FLOWS_SCHEMA,
@@ -170,7 +171,11 @@ def run_on_simulator(
             bundle.INTERRUPTED: bool(interruption),
             **simulation.totals(),
         }
-        summary = writer.finish(meta=meta, validity_reasons=[interruption] if interruption else [])
+        summary = writer.finish(
+            meta=meta,
+            validity_reasons=[interruption] if interruption else [],
+            drops=simulation.drops(),
+        )
     if interruption:
         raise bundle.Interrupted(f"{interruption}; the bundle so far is in {out}")
     return summary

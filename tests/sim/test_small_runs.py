@@ -181,6 +181,12 @@ def test_the_page_about_training_jobs_runs_them(tmp_path: Path) -> None:
     assert result["start_s"] == pytest.approx(parts["end_s"] + 100e-6, abs=1e-9)
 
 
+def test_the_page_about_measuring_runs_its_scenarios(tmp_path: Path) -> None:
+    run_page(DOCS / "how-to" / "measure.md", tmp_path)
+    summary = json.loads((tmp_path / "results" / "measure" / "summary.json").read_text())
+    assert sum(drop["packets"] for drop in summary["drops"]) > 0
+
+
 def test_the_page_about_driving_the_simulator_runs_its_program(tmp_path: Path) -> None:
     run_page(DOCS / "how-to" / "drive-the-simulator.md", tmp_path)
 

@@ -18,6 +18,7 @@ from sluice.policy.workload.listed_flows import ExplicitFlow
 from sluice.runs.bundle import (
     FLOWS_FILE_SCHEMA,
     GROUP_COLUMNS,
+    MOST_DROPS,
     PORT_COLUMNS,
     QUEUE_COLUMNS,
     SAMPLE_COLUMNS,
@@ -84,6 +85,8 @@ _SUMMARY_KEYS: Mapping[str, str] = {
     " `deadlines`, `missed`",
     "groups": "`n`, mean and percentiles of the completion times of labels, in microseconds; labels that differ behind"
     " their last `/` count together. Only if flows have labels, on the simulator",
+    "drops": f"the ports that dropped the most packets, at most {MOST_DROPS}: `port`, where a host's own port has the"
+    " name of the host, and `packets`, the most first; only on the simulator",
     "valid": "`ok`, and `reasons` if it is false",
     "versions": "the same figures by version of the policy, if flows lived under several",
 }
@@ -107,7 +110,7 @@ def results_page() -> str:
 
     Raises KeyError for a key or a column without a meaning.
     """
-    keys = [*summarise([]), "groups", "watched", "valid", "versions"]
+    keys = [*summarise([]), "groups", "drops", "watched", "valid", "versions"]
     meanings = {entry.name: entry.help for entry in entries(FlowRecord)}
     meanings["slowdown"] = "FCT over ideal FCT. Null if unfinished."
     meanings["policy_version"] = (
