@@ -19,7 +19,7 @@ from sluice.policy.schema.field_kinds import name_port
 from sluice.policy.thresholds.adaptation import Adaptation, PortCounters
 from sluice.policy.units import PS_PER_MS, PS_PER_NS, PS_PER_S
 from sluice.policy.workload.flows import FlowBatch
-from sluice.policy.workload.scenario import Scenario, TcpVariant, scheduled_batches
+from sluice.policy.workload.scenario import SPRAYS, Scenario, TcpVariant, scheduled_batches
 from sluice.simulator import _fabric
 from sluice.simulator.division import Division, Layout, divide
 from sluice.simulator.faults import NEVER_PS, faults_of
@@ -53,7 +53,7 @@ class Simulation:
         self.division = known_division or divide(scenario, self.topology)
         ports = port_maker(policy, scenario.simulator)
         self.fabric, layout = make_fabric(scenario, self.topology, ports, self.division)
-        self._port_names = [*layout.host, *layout.port]
+        self._port_names = np.asarray([*layout.host, *layout.port])
         self._transports = add_controls(self.fabric, scenario)
         self._loop = PolicyLoop(policy, self.topology, self.fabric, layout, self.taps.thresholds)
         self._faults = faults_of(scenario, layout, self.fabric, ports)
@@ -73,7 +73,15 @@ class Simulation:
     def drops(self) -> dict[str, int]:
         """Return the packets that each port has dropped so far. A host's own port has the name of the host."""
         dropped = self.fabric.port_statistics()[:, 3].tolist()
-        return dict(zip(self._port_names, dropped, strict=True))
+        return dict(zip(self._port_names.tolist(), dropped, strict=True))
+
+    def paths(self, flows: Columns) -> Columns | None:
+        """Return the names of the ports by which switches send data of these flows now: `port`, flow after flow, and
+        `begin` (n+1), where those of each begin. None if packets of a flow take several paths."""
+        if self.scenario.simulator.multipath in SPRAYS:
+            return None
+        found = self.fabric.paths(*(flows[name] for name in ("number", "src", "dst")))
+        return {"begin": found["begin"], "port": self._port_names[found["port"]]}
 
     def run(self) -> None:
         """Run until the last flow ends, or until the grace period after the last start ends."""

@@ -186,7 +186,8 @@ FLOWS_SCHEMA = pa.schema(
 """A flow record without what only watched flows and flows between two machines have, and its slowdown."""
 
 POLICY_VERSION = pa.field("policy_version", pa.int64())
-FLOWS_FILE_SCHEMA = FLOWS_SCHEMA.append(POLICY_VERSION)
+PATH = pa.field("path", pa.list_(pa.string()))
+FLOWS_FILE_SCHEMA = FLOWS_SCHEMA.append(POLICY_VERSION).append(PATH)
 """The rows of flows.parquet."""
 
 SAMPLE_COLUMNS = (
@@ -331,12 +332,13 @@ class BundleWriter:
             if writer is not None and writer.is_open:
                 writer.close()
 
-    def add_flows(self, rows: pa.Table) -> None:
-        """Add rows of FLOWS_SCHEMA."""
+    def add_flows(self, rows: pa.Table, paths: pa.Array | None = None) -> None:
+        """Add rows of FLOWS_SCHEMA. `paths`: the ports of switches on the path of each flow; None if unknown."""
         lived = self._version_of(rows)
         self._versions.update(lived.tolist())
         column = pa.array(lived, pa.int64(), mask=lived == 0)
-        self._flows.write_table(rows.append_column(POLICY_VERSION, column))
+        known = pa.nulls(rows.num_rows, PATH.type) if paths is None else paths
+        self._flows.write_table(rows.append_column(POLICY_VERSION, column).append_column(PATH, known))
 
     def add_records(self, records: Sequence[FlowRecord]) -> None:
         rows = [{**record.to_document(), "slowdown": record.slowdown} for record in records]

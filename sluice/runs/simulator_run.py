@@ -23,7 +23,7 @@ from sluice.runs.files import Resolved
 from sluice.runs.progress import Progress, Report, RunningFigures, flow_count
 from sluice.runtime.lifecycle import end_if_asked
 from sluice.simulator.division import Division
-from sluice.simulator.taps import OUTCOMES, PHASES, SimulationProgress, Taps, ThresholdsMoved
+from sluice.simulator.taps import OUTCOMES, PHASES, Columns, SimulationProgress, Taps, ThresholdsMoved
 
 REASONS = {"killed": "quenched", "unfinished": "unfinished at the end of the grace period"}
 
@@ -114,7 +114,7 @@ def run_on_simulator(
     labels: dict[int, str] = {}
     timeouts, figures = 0, RunningFigures()
 
-    def add_flows(columns: Mapping[str, Any]) -> None:
+    def add_flows(columns: Columns) -> None:
         nonlocal timeouts
         timeouts += int(columns["timeouts"].sum())
         count, policy = len(columns["number"]), scenario.policy
@@ -126,7 +126,8 @@ def run_on_simulator(
             schemes=np.full(count, policy.scheme),
             controls=control_names(columns["control"], np.full(count, policy.definition.congestion_control)),
         )
-        writer.add_flows(rows)
+        paths = simulation.paths(columns)
+        writer.add_flows(rows, paths and pa.ListArray.from_arrays(paths["begin"], pa.array(paths["port"])))
         if labels:
             writer.add_labels([labels.get(number, "") for number in columns["number"].tolist()], rows)
         figures.add(bundle.row_figures(rows))

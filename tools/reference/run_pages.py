@@ -116,6 +116,10 @@ def results_page() -> str:
     meanings["policy_version"] = (
         "Version of the policy under which the flow lived. Null if it lived under several."
     )
+    meanings["path"] = (
+        "Names of the ports by which switches sent its data, for example s1:3. Null on the testbed, and if packets"
+        " of a flow take several paths (`multipath`). If links are rerouted, the path at the end of the flow."
+    )
     summary = {**summarise([]), "watched": summarise_watched([]), "valid": {"ok": True, "reasons": []}}
     columns = ["scheme", "load", "seed", *figures(summary), "bundle"]
     single = [name for name in columns if not name.startswith(("fct_us_", "slowdown_"))]
