@@ -22,6 +22,8 @@ SIZE_CLASSES = ("small", "medium", "large")
 FINISHED, UNFINISHED = "finished", "unfinished"
 SCHEDULED, WATCHED, BACKGROUND = "scheduled", "watched", "background"
 SOURCES = (SCHEDULED, WATCHED, BACKGROUND)
+WARM_UP = "warm-up"
+"""Source of a flow that the simulator does not measure. Only bundles have it."""
 ALL = "all"
 TRAFFIC = {SCHEDULED: (SCHEDULED,), WATCHED: (WATCHED,), ALL: (SCHEDULED, WATCHED)}
 """The choices of whose flows figures count, and the sources of each. No figure counts endless flows."""

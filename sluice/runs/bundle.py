@@ -346,20 +346,24 @@ class BundleWriter:
 
     def add_labels(self, labels: Sequence[str], rows: pa.Table) -> None:
         """Note the labels of rows of FLOWS_SCHEMA, empty for flows without one, for groups.parquet."""
-        columns = (rows.column(name).to_pylist() for name in ("started_at", "fct_us", "bytes"))
-        for label, start_s, fct_us, size_bytes in zip(labels, *columns, strict=True):
+        columns = (rows.column(name).to_pylist() for name in ("started_at", "fct_us", "bytes", "source"))
+        for label, start_s, fct_us, size_bytes, source in zip(labels, *columns, strict=True):
             if not label:
                 continue
             nothing = {"flows": 0, "unfinished": 0, "bytes": 0, "start_s": start_s, "end_s": start_s}
-            group = self._groups.setdefault(label, {"label": label, **nothing})
+            group = self._groups.setdefault(label, {"label": label, "warm_up": False, **nothing})
             group["flows"] += 1
+            group["warm_up"] |= source == records.WARM_UP
             group["unfinished"] += fct_us is None
             group["bytes"] += size_bytes
             group["start_s"] = min(group["start_s"], start_s)
             group["end_s"] = max(group["end_s"], start_s + (fct_us or 0.0) / US_PER_S)
 
     def _write_groups(self) -> dict[str, Any]:
-        """Write groups.parquet, and return the figures of groups whose labels differ behind their last / only."""
+        """Write groups.parquet, and return the figures of groups whose labels differ behind their last / only.
+
+        No figure has a group that began in the warm-up.
+        """
         taken_us: dict[str, list[float]] = {}
         for label, group in self._groups.items():
             values_us = taken_us.setdefault(label.rpartition("/")[0] or label, [])
@@ -367,7 +371,8 @@ class BundleWriter:
                 group["end_s"] = None
             else:
                 group["completion_us"] = (group["end_s"] - group["start_s"]) * US_PER_S
-                values_us.append(group["completion_us"])
+                if not group["warm_up"]:
+                    values_us.append(group["completion_us"])
         rows = pa.Table.from_pylist(list(self._groups.values()), schema=GROUPS_SCHEMA)
         pq.write_table(rows, self._out / "groups.parquet")
         return {name: distribution(np.asarray(values_us)) for name, values_us in taken_us.items()}

@@ -48,7 +48,10 @@ def predicted_work(resolved: Resolved, on: str) -> float | None:
     first, *others = [host.name for host in topology.hosts]
     # The mean number of ports on the paths from the first host.
     mean_ports = float(np.mean([len(topology.one_path(first, name)) for name in others]))
-    return _wire_bytes(scenario, topology) * mean_ports or None
+    share, until_s = 1.0, scenario.simulator.until_s
+    if until_s is not None and (starting_s := _starting_s(scenario, topology)) > until_s:
+        share = until_s / starting_s
+    return share * _wire_bytes(scenario, topology) * mean_ports or None
 
 
 def _wire_bytes(scenario: Scenario, topology: Topology) -> float:
@@ -174,7 +177,7 @@ class Progress:
     """How many flows of a run have ended, and how much time is left."""
 
     elapsed_s: float
-    """The place of the run in `expected_s`. On the simulator both are numbers of flows."""
+    """The place of the run in `expected_s`. On the simulator both are numbers of flows, or simulated time."""
     expected_s: float
     recorded: int
     scheduled: int

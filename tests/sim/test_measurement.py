@@ -5,12 +5,18 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from sluice.policy.errors import FieldError
+from sluice.policy.fabrics import SIMULATOR, TESTBED
+from sluice.report.runs import find_runs
 from sluice.runs.bundle import read_flows
-from sluice.runs.files import scenario_with
+from sluice.runs.files import check_on, scenario_with
+from sluice.runs.progress import predicted_work
 from sluice.runs.simulator_run import run_on_simulator
+from sluice.runs.stack import SimulatedStack, Stack
 
 LEAF_SPINE = {
     "topology": "leaf-spine",
@@ -105,3 +111,87 @@ def test_paths__a_rerouted_flow_has_its_last_one(tmp_path: Path) -> None:
 def test_paths__there_is_none_where_packets_take_turns(tmp_path: Path) -> None:
     run(tmp_path, {"flow": SPACED}, fabric=LEAF_SPINE, simulator={"multipath": "per-packet"})
     assert {row["path"] for row in read_flows(tmp_path)} == {None}
+
+
+RANDOM = {"sizes": "web-search", "load": 0.6, "flows": 300, "scale": 0.1}
+
+
+def test_measure_from__earlier_flows_run_and_do_not_count(tmp_path: Path) -> None:
+    whole = run(tmp_path / "whole", RANDOM)
+    rows = read_flows(tmp_path / "whole")
+    middle_s = sorted(row["started_at"] for row in rows)[150]
+    part = run(tmp_path / "part", RANDOM, simulator={"measure_from": f"{round(middle_s * 1e9)}ns"})
+    measured = read_flows(tmp_path / "part")
+    assert [{**row, "source": "scheduled"} for row in measured] == rows
+    counted = [row for row in measured if row["source"] == "scheduled"]
+    assert 149 <= len(counted) <= 150
+    assert {row["source"] for row in measured if row not in counted} == {"warm-up"}
+    assert part["fct_us"]["all"]["n"] == len(counted)
+    assert part["slowdown"]["all"]["mean"] == pytest.approx(np.mean([row["slowdown"] for row in counted]))
+    assert part["retransmissions"] == sum(row["retransmissions"] for row in counted)
+    assert part["drops"] == whole["drops"]
+    (compared,) = find_runs([tmp_path / "part"])
+    assert len(compared.flows().fct_us) == len(compared.scored()) == len(counted)
+
+
+def test_measure_from__a_label_that_began_before_does_not_count(tmp_path: Path) -> None:
+    starts = {"a/1": ["0ms", "2ms"], "a/2": ["1ms", "2ms"], "a/3": ["2ms"]}
+    flows = [
+        {"from": f"h{i}", "to": "h8", "bytes": "1KB", "start": start, "label": label}
+        for label, of in starts.items()
+        for i, start in enumerate(of, start=1)
+    ]
+    summary = run(tmp_path, {"flow": flows}, simulator={"measure_from": "1ms"})
+    assert summary["groups"]["a"]["n"] == 2
+    assert len(pq.read_table(tmp_path / "groups.parquet")) == 3
+
+
+def test_until__random_flows_that_would_start_later_are_left_out(tmp_path: Path) -> None:
+    run(tmp_path / "whole", RANDOM)
+    rows = sorted(read_flows(tmp_path / "whole"), key=lambda row: row["started_at"])
+    until_s = round(rows[200]["started_at"], 9) + 1e-9
+    summary = run(tmp_path / "part", RANDOM, simulator={"until": f"{round(until_s * 1e9)}ns"})
+    part = sorted(read_flows(tmp_path / "part"), key=lambda row: row["started_at"])
+    assert [row["id"] for row in part] == [row["id"] for row in rows[:201]]
+    ended = [row["started_at"] + row["fct_us"] / 1e6 <= until_s for row in rows[:201]]
+    assert [row["status"] == "finished" for row in part] == ended
+    assert summary["unfinished"] == ended.count(False) > 0
+    meta = json.loads((tmp_path / "part" / "meta.json").read_text())
+    assert meta["simulated_s"] == pytest.approx(until_s)
+
+
+@pytest.mark.parametrize("after", [{}, {"after": "first"}])
+def test_until__listed_flows_that_have_not_ended_are_unfinished(
+    after: dict[str, str], tmp_path: Path
+) -> None:
+    lone = {"from": "h1", "to": "h2", "bytes": "10KB"}
+    flows = [{**lone, "label": "first"}, {**lone, "start": "2ms", **after}, {**lone, "bytes": "10MB"}]
+    summary = run(tmp_path, {"flow": flows}, simulator={"until": "1ms"})
+    assert summary["unfinished"] == 2
+    assert [row["bytes"] for row in read_flows(tmp_path) if row["status"] == "finished"] == [10_000]
+
+
+@pytest.mark.parametrize("key", ["measure_from", "until"])
+def test_times__the_testbed_and_demonstrations_refuse_them(key: str, tmp_path: Path) -> None:
+    scenario, _, topology = scenario_with(document(RANDOM, simulator={key: "1ms"}))
+    check_on(scenario, SIMULATOR)
+    message = f"simulator.{key}: is for `sluice run` and `sluice sweep` on the simulator"
+    with pytest.raises(FieldError, match=message):
+        check_on(scenario, TESTBED)
+    for stack in (Stack, SimulatedStack):
+        with pytest.raises(FieldError, match=message):
+            stack.start(scenario, topology, tmp_path)
+
+
+def test_until__must_be_later_than_measure_from() -> None:
+    for simulator in ({"until": "2ms", "measure_from": "2ms"}, {"until": "0s"}):
+        with pytest.raises(FieldError, match=r"simulator\.until: must be later than measure_from"):
+            scenario_with(document(RANDOM, simulator=simulator))
+
+
+def test_until__a_shorter_run_is_less_work() -> None:
+    whole = predicted_work(scenario_with(document(RANDOM)), SIMULATOR)
+    short = predicted_work(scenario_with(document(RANDOM, simulator={"until": "1us"})), SIMULATOR)
+    assert whole is not None
+    assert short is not None
+    assert 0 < short < 0.01 * whole

@@ -125,10 +125,10 @@ pytestmark = [pytest.mark.sim, pytest.mark.slow]
 def run_page(page: Path, tmp_path: Path) -> None:
     """Run the commands of a page, in a folder with its files."""
     save_files(page, tmp_path)
-    [commands] = of_order(page, "run")
+    commands = "".join(block.text for block in of_order(page, "run"))
     environment = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", commands.text],
+        ["bash", "-euo", "pipefail", "-c", commands],
         cwd=tmp_path,
         env=environment,
         capture_output=True,
@@ -185,6 +185,9 @@ def test_the_page_about_measuring_runs_its_scenarios(tmp_path: Path) -> None:
     run_page(DOCS / "how-to" / "measure.md", tmp_path)
     summary = json.loads((tmp_path / "results" / "measure" / "summary.json").read_text())
     assert sum(drop["packets"] for drop in summary["drops"]) > 0
+    window = read_flows(tmp_path / "results" / "window")
+    assert 0.035 < max(flow["started_at"] for flow in window) < 0.04
+    assert all((flow["source"] == "warm-up") == (flow["started_at"] < 0.005) for flow in window)
 
 
 def test_the_page_about_driving_the_simulator_runs_its_program(tmp_path: Path) -> None:

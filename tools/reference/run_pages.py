@@ -116,6 +116,7 @@ def results_page() -> str:
     meanings["policy_version"] = (
         "Version of the policy under which the flow lived. Null if it lived under several."
     )
+    meanings["source"] += " warm-up: the simulator does not measure it (`measure_from`)."
     meanings["path"] = (
         "Names of the ports by which switches sent its data, for example s1:3. Null on the testbed, and if packets"
         " of a flow take several paths (`multipath`). If links are rerouted, the path at the end of the flow."
