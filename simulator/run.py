@@ -41,7 +41,7 @@ class Simulation:
     topology: Topology
     taps: Taps
     labels: dict[int, str] = field(default_factory=dict)
-    """The labels of flows that the scenario lists one by one, by flow number."""
+    """By flow number. The caller may forget those of flows that have ended."""
     known_division: InitVar[Division | None] = None
     """None: it is not known yet, and `divide` returns it."""
     _ledger: Ledger = field(default_factory=Ledger)
@@ -171,7 +171,9 @@ class Simulation:
 
     def _note(self, batch: FlowBatch) -> None:
         self._ledger.add(batch)
-        self.labels.update(enumerate(batch.labels, start=batch.first))
+        self.labels.update(
+            (number, label) for number, label in enumerate(batch.labels, start=batch.first) if label
+        )
         self._scheduled += len(batch.start_s)
 
     def _on_time(self, clock: _Clock, now_ps: int) -> bool:

@@ -141,7 +141,7 @@ def run_on_simulator(
         paths = simulation.paths(columns)
         writer.add_flows(rows, paths and pa.ListArray.from_arrays(paths["begin"], pa.array(paths["port"])))
         if labels:
-            writer.add_labels([labels.get(number, "") for number in columns["number"].tolist()], rows)
+            writer.add_labels([labels.pop(number, "") for number in columns["number"].tolist()], rows)
         figures.add(bundle.row_figures(rows))
 
     def add_thresholds(moved: ThresholdsMoved) -> None:

@@ -2,6 +2,7 @@
 """What a run on the simulator says besides the completion times of its flows."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,11 @@ import pytest
 
 from sluice.policy.errors import FieldError
 from sluice.policy.fabrics import SIMULATOR, TESTBED
+from sluice.policy.workload.scenario import scheduled_batches
 from sluice.report.runs import find_runs
 from sluice.runs.bundle import read_flows
 from sluice.runs.files import check_on, scenario_with
-from sluice.runs.progress import predicted_work
+from sluice.runs.progress import flow_count, predicted_work
 from sluice.runs.simulator_run import run_on_simulator
 from sluice.runs.stack import SimulatedStack, Stack
 
@@ -181,6 +183,61 @@ def test_times__the_testbed_and_demonstrations_refuse_them(key: str, tmp_path: P
     for stack in (Stack, SimulatedStack):
         with pytest.raises(FieldError, match=message):
             stack.start(scenario, topology, tmp_path)
+
+
+REQUESTS = {"share": 0.2, "fanin": 4, "bytes": "10KB"}
+
+
+@pytest.mark.parametrize(
+    ("workload", "name"),
+    [
+        ({**RANDOM, "incast": REQUESTS}, "incast"),
+        ({**RANDOM, "incast": {**REQUESTS, "label": "query"}}, "query"),
+        ({"pattern": "incast", "flows": 300, "load": 0.5, "fanin": 4, "bytes": "1KB", "label": "x"}, "x"),
+    ],
+)
+def test_incast__each_request_has_its_completion_time(
+    workload: dict[str, Any], name: str, tmp_path: Path
+) -> None:
+    summary = run(tmp_path, workload)
+    groups = {group["label"]: group for group in pq.read_table(tmp_path / "groups.parquet").to_pylist()}
+    answers: dict[float, list[float]] = {}
+    for row in read_flows(tmp_path):
+        if row["bytes"] == 1000:
+            answers.setdefault(row["started_at"], []).append(row["fct_us"])
+    took_us = [group["completion_us"] for group in sorted(groups.values(), key=lambda of: of["start_s"])]
+    assert set(groups) == {f"{name}/{i + 1}" for i in range(len(groups))}
+    assert all(group["flows"] == 4 for group in groups.values())
+    assert took_us == pytest.approx([max(answers[start_s]) for start_s in sorted(answers)], abs=1e-3)
+    assert summary["groups"][name]["mean"] == pytest.approx(np.mean(took_us))
+
+
+def test_incast__the_progress_counts_its_answers(tmp_path: Path) -> None:
+    """On average over seeds: of 3,000 flows here."""
+    resolved = scenario_with(document({**RANDOM, "flows": 3000, "incast": REQUESTS}))
+    rng = np.random.default_rng(1)
+    drawn = sum(map(len, scheduled_batches(resolved.scenario, resolved.topology, rng)))
+    assert flow_count(resolved.scenario) == pytest.approx(drawn, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"incast": {"share": 0.2, "bytes": "10KB"}}, "workload.incast.fanin: is missing"),
+        ({"incast": {"share": 0.2, "fanin": 4}}, "workload.incast.bytes: give either"),
+        ({"incast": {**REQUESTS, "fanin": 8}}, "workload.incast.fanin: must be at most 7"),
+        ({"incast": {"fanin": 4, "bytes": "10KB"}}, "workload.incast.share: is missing"),
+        ({"incast": {**REQUESTS, "share": 1}}, "workload.incast.share: must be"),
+        (
+            {"incast": REQUESTS, "load": None, "interarrival": "1ms"},
+            "workload.incast: has a part of the load",
+        ),
+    ],
+)
+def test_incast__what_cannot_be_is_refused_by_its_key(changes: dict[str, Any], message: str) -> None:
+    workload = {key: value for key, value in {**RANDOM, **changes}.items() if value is not None}
+    with pytest.raises(FieldError, match=re.escape(message)):
+        scenario_with(document(workload))
 
 
 def test_until__must_be_later_than_measure_from() -> None:
