@@ -187,6 +187,7 @@ def test_the_page_about_measuring_runs_its_scenarios(tmp_path: Path) -> None:
     assert sum(drop["packets"] for drop in summary["drops"]) > 0
     requests = json.loads((tmp_path / "results" / "requests" / "summary.json").read_text())["groups"]
     assert requests["incast"]["n"] > 10
+    assert [*(tmp_path / "figures").glob("*queues-over-time-queues-dctcp.pdf")]
     window = read_flows(tmp_path / "results" / "window")
     assert 0.035 < max(flow["started_at"] for flow in window) < 0.04
     assert all((flow["source"] == "warm-up") == (flow["started_at"] < 0.005) for flow in window)
