@@ -7,6 +7,7 @@ seed give the same results. At each interval, the controller's part reads the po
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import InitVar, dataclass, field
 
@@ -19,7 +20,8 @@ from sluice.policy.schema.field_kinds import name_port
 from sluice.policy.thresholds.adaptation import Adaptation, PortCounters
 from sluice.policy.units import PS_PER_MS, PS_PER_NS, PS_PER_S
 from sluice.policy.workload.flows import FlowBatch
-from sluice.policy.workload.scenario import Scenario, TcpVariant, scheduled_batches
+from sluice.policy.workload.listed_flows import ExplicitWorkload
+from sluice.policy.workload.scenario import SPRAYS, Scenario, TcpVariant, scheduled_batches
 from sluice.simulator import _fabric
 from sluice.simulator.division import Division, Layout, divide
 from sluice.simulator.faults import NEVER_PS, faults_of
@@ -39,7 +41,7 @@ class Simulation:
     topology: Topology
     taps: Taps
     labels: dict[int, str] = field(default_factory=dict)
-    """The labels of flows that the scenario lists one by one, by flow number."""
+    """By flow number. The caller may forget those of flows that have ended."""
     known_division: InitVar[Division | None] = None
     """None: it is not known yet, and `divide` returns it."""
     _ledger: Ledger = field(default_factory=Ledger)
@@ -53,6 +55,7 @@ class Simulation:
         self.division = known_division or divide(scenario, self.topology)
         ports = port_maker(policy, scenario.simulator)
         self.fabric, layout = make_fabric(scenario, self.topology, ports, self.division)
+        self._port_names = np.asarray([*layout.host, *layout.port])
         self._transports = add_controls(self.fabric, scenario)
         self._loop = PolicyLoop(policy, self.topology, self.fabric, layout, self.taps.thresholds)
         self._faults = faults_of(scenario, layout, self.fabric, ports)
@@ -69,8 +72,21 @@ class Simulation:
             "packets_dropped": self.fabric.packets_dropped,
         }
 
+    def drops(self) -> dict[str, int]:
+        """Return the packets that each port has dropped so far. A host's own port has the name of the host."""
+        dropped = self.fabric.port_statistics()[:, 3].tolist()
+        return dict(zip(self._port_names.tolist(), dropped, strict=True))
+
+    def paths(self, flows: Columns) -> Columns | None:
+        """Return the names of the ports by which switches send data of these flows now: `port`, flow after flow, and
+        `begin` (n+1), where those of each begin. None if packets of a flow take several paths."""
+        if self.scenario.simulator.multipath in SPRAYS:
+            return None
+        found = self.fabric.paths(*(flows[name] for name in ("number", "src", "dst")))
+        return {"begin": found["begin"], "port": self._port_names[found["port"]]}
+
     def run(self) -> None:
-        """Run until the last flow ends, or until the grace period after the last start ends."""
+        """Run until the last flow ends, the grace period after the last start ends, or the scenario's `until`."""
         try:
             self._run_all()
         except _fabric.FlowTooLong as too_long:
@@ -85,7 +101,9 @@ class Simulation:
         self._followers = followers_of(self.scenario, self.topology, rng)
         batches: Iterator[FlowBatch] = iter(())
         if self._followers is None:
-            batches = scheduled_batches(self.scenario, self.topology, rng)
+            is_listed = isinstance(self.scenario.workload, ExplicitWorkload)
+            until_s = None if is_listed else self.scenario.simulator.until_s
+            batches = scheduled_batches(self.scenario, self.topology, rng, until_s or math.inf)
         clock = _Clock(self.scenario, adapts=self._loop.adapts)
         self._loop.report_start()
         while True:
@@ -104,6 +122,8 @@ class Simulation:
             never, self._followers = self._followers.never(self.fabric.now_ps), None
             if never is not None:
                 self._note(never)
+        for batch in batches:
+            self._note(batch)
         self._hand_out(self.fabric.unfinished())
         self._hand_out(no_results(self._ledger.numbers))
 
@@ -151,12 +171,14 @@ class Simulation:
 
     def _note(self, batch: FlowBatch) -> None:
         self._ledger.add(batch)
-        self.labels.update(enumerate(batch.labels, start=batch.first))
+        self.labels.update(
+            (number, label) for number, label in enumerate(batch.labels, start=batch.first) if label
+        )
         self._scheduled += len(batch.start_s)
 
     def _on_time(self, clock: _Clock, now_ps: int) -> bool:
         """Do what is due now. False if the run's time is over."""
-        if now_ps >= clock.end_ps:
+        if now_ps >= min(clock.end_ps, clock.until_ps):
             return False
         self._faults.apply(now_ps)
         if now_ps >= clock.adapt_ps:
@@ -204,10 +226,13 @@ class _Clock:
         self.drawn_until_ps = 0
         self.last_ps = 0
         self.end_ps = NEVER_PS
+        """When the grace period ends."""
+        until_s = scenario.simulator.until_s
+        self.until_ps = NEVER_PS if until_s is None else round(until_s * PS_PER_S)
 
     @property
     def next_ps(self) -> int:
-        return min(self.adapt_ps, self.sample_ps, self.ports_ps, self.end_ps)
+        return min(self.adapt_ps, self.sample_ps, self.ports_ps, self.end_ps, self.until_ps)
 
 
 # ── Adaptation ───────────────────────────────────────────────────────────────────────────────────────

@@ -22,6 +22,8 @@ SIZE_CLASSES = ("small", "medium", "large")
 FINISHED, UNFINISHED = "finished", "unfinished"
 SCHEDULED, WATCHED, BACKGROUND = "scheduled", "watched", "background"
 SOURCES = (SCHEDULED, WATCHED, BACKGROUND)
+WARM_UP = "warm-up"
+"""Source of a flow that the simulator does not measure. Only bundles have it."""
 ALL = "all"
 TRAFFIC = {SCHEDULED: (SCHEDULED,), WATCHED: (WATCHED,), ALL: (SCHEDULED, WATCHED)}
 """The choices of whose flows figures count, and the sources of each. No figure counts endless flows."""
@@ -99,7 +101,11 @@ class FlowRecord:
     lasted_us: float | None = entry(
         _TIME_US, "Life of a watched flow's connection, silence included.", default=None
     )
-    timeouts: int | None = entry(_COUNT, "Retransmission timeouts of a watched flow.", default=None)
+    timeouts: int | None = entry(
+        _COUNT,
+        "Retransmission timeouts of a flow that was watched or simulated. Null for other flows.",
+        default=None,
+    )
     srtt_us: float | None = entry(
         _TIME_US, "Smoothed round-trip time at the end of a watched flow.", default=None
     )
@@ -154,7 +160,7 @@ class FlowRecord:
 NEEDED_IF_SCHEDULED = ("ideal_us", "retransmissions")
 UNKNOWN_TO_A_RECEIVER = ("deadline_us", "timeouts", "ack_wait_us")
 """What only a sender can know, besides the retransmissions."""
-ONLY_IF_WATCHED = ("src_port", "dst_port", "lasted_us", "timeouts", "srtt_us", "ack_wait_us")
+ONLY_IF_WATCHED = ("src_port", "dst_port", "lasted_us", "srtt_us", "ack_wait_us")
 ONLY_ON_TWO_MACHINES = ("clock_error_us",)
 ONLY_IF_LABELLED = ("label",)
 

@@ -82,6 +82,19 @@ class FlowBatch:
         return FlowBatch(first=self.first + start, **columns)
 
     @classmethod
+    def joined(cls, first: int, parts: Sequence[FlowBatch]) -> FlowBatch:
+        """Return the flows of all parts by start time."""
+        order = np.argsort(np.concatenate([part.start_s for part in parts]), kind="stable")
+        columns: dict[str, Any] = {"first": first}
+        for name in (f.name for f in fields(cls) if f.name != "first"):
+            if name in NO_COLUMNS:
+                words = [word for part in parts for word in getattr(part, name) or ("",) * len(part)]
+                columns[name] = all_or_none([words[i] for i in order])
+            else:
+                columns[name] = np.concatenate([getattr(part, name) for part in parts])[order]
+        return cls(**columns)
+
+    @classmethod
     def plain(
         cls,
         first: int,
@@ -216,6 +229,17 @@ class Workload(CommonKeys):
     """Flows with a deadline always declare their sizes."""
     fanin: int = 1
     """Incast: number of senders that answer one request."""
+    label: str = ""
+    """Incast: the answers to request n have the label LABEL/n; empty: none."""
+    incast: Workload | None = None
+    """Requests besides these flows. Their load is part of `load`."""
+
+    @property
+    def own_load(self) -> float | None:
+        """The load of these flows alone."""
+        if self.load is None or self.incast is None or self.incast.load is None:
+            return self.load
+        return self.load - self.incast.load
 
     @property
     def all_sizes(self) -> tuple[Sizes, ...]:

@@ -36,13 +36,14 @@ def arrival_rate_per_s(workload: Workload, topology: Topology, sizes: Sizes) -> 
     The load, if the workload has one, is that of the receiver's link. Without a single receiver, every host's link
     has this load on average. Loads include the headers of every segment.
     """
-    if workload.load is None:
+    load = workload.own_load
+    if load is None:
         assert workload.interarrival_s is not None
         return 1 / workload.interarrival_s
     names = [workload.to] if workload.to else [host.name for host in topology.hosts]
     capacity_bps = sum(port.rate_bps for port in edge_ports(topology) if port.peer in names)
     mean_bytes = float(mean_wire_bytes(sizes, workload.scale).sum()) * workload.fanin
-    return workload.load * capacity_bps / (8 * mean_bytes)
+    return load * capacity_bps / (8 * mean_bytes)
 
 
 class Poisson:
@@ -193,7 +194,11 @@ def offered_loads(workload: Workload, topology: Topology, sizes: Sizes) -> dict[
     edge = edge_ports(topology)
     loads = {f"{port.peer}'s uplink": float(bps[i].sum()) / port.rate_bps for i, port in enumerate(edge)}
     loads |= {port.id: float(bps[:, i].sum()) / port.rate_bps for i, port in enumerate(edge)}
-    return loads | _core_loads(topology, bps)
+    loads |= _core_loads(topology, bps)
+    if workload.incast is not None:
+        answers = offered_loads(workload.incast, topology, workload.incast.sizes)
+        loads = {link: load + answers[link] for link, load in loads.items()}
+    return loads
 
 
 def traffic_matrix(workload: Workload, topology: Topology, sizes: Sizes) -> Array:
@@ -277,6 +282,9 @@ class RandomFlows:
             size_known=~np.isnan(deadline_us) | is_known,
             ideal=self._ideal,
         )
+        if label := self._workload.label:
+            numbers = 1 + np.arange(first, first + count) // self._workload.fanin
+            flows = replace(flows, labels=tuple(f"{label}/{number}" for number in numbers))
         if not any(group.control for group in self._groups):
             return flows
         return replace(flows, controls=tuple(self._groups[part].control for part in parts.tolist()))
@@ -306,13 +314,30 @@ def random_batches(
 ) -> Iterator[FlowBatch]:
     """Yield every flow that starts before `until_s`, by start time. Raises FieldError if the
     topology lacks hosts."""
+    batches = _batches(RandomFlows(workload, topology, rng), workload, until_s, batch_flows)
+    if workload.incast is None:
+        return batches
+    answers = RandomFlows(workload.incast, topology, rng)
+    return _merged(batches, _batches(answers, workload.incast, until_s, batch_flows))
+
+
+def _merged(batches: Iterator[FlowBatch], others: Iterator[FlowBatch]) -> Iterator[FlowBatch]:
+    """Yield the flows of both by start time, until the last of `batches` starts."""
+    first, left = 0, next(others, None)
+    for batch in batches:
+        end_s, parts = float(batch.start_s[-1]), [batch]
+        while left is not None and left.start_s[0] <= end_s:
+            due = int(np.searchsorted(left.start_s, end_s, side="right"))
+            parts.append(left[:due])
+            left = left[due:] if due < len(left) else next(others, None)
+        yield FlowBatch.joined(first, parts)
+        first += sum(map(len, parts))
+
+
+def _batches(flows: RandomFlows, workload: Workload, until_s: float, batch_flows: int) -> Iterator[FlowBatch]:
     step = workload.fanin * max(1, batch_flows // workload.fanin)
-    return _batches(RandomFlows(workload, topology, rng), workload.flows, step, until_s)
-
-
-def _batches(flows: RandomFlows, count: int, step: int, until_s: float) -> Iterator[FlowBatch]:
-    for first in range(0, count, step):
-        batch = flows.batch(first, min(step, count - first))
+    for first in range(0, workload.flows, step):
+        batch = flows.batch(first, min(step, workload.flows - first))
         due = int(np.searchsorted(batch.start_s, until_s))
         if due:
             yield batch[:due]
@@ -322,5 +347,12 @@ def _batches(flows: RandomFlows, count: int, step: int, until_s: float) -> Itera
 
 def check_random(workload: Workload, topology: Topology) -> None:
     """Raise FieldError if the topology lacks hosts for the workload, or if a link cannot carry its load."""
-    RandomFlows(workload, topology, np.random.default_rng(0))
+    rng = np.random.default_rng(0)
+    RandomFlows(workload, topology, rng)
+    if workload.incast is not None:
+        try:
+            RandomFlows(workload.incast, topology, rng)
+        except FieldError as error:
+            key = error.field.replace("workload.", "workload.incast.")
+            raise FieldError(key, error.problem) from None
     check_offered_load(workload, topology)

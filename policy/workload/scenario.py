@@ -312,6 +312,19 @@ class SimulatorSettings:
         'The ports of sample_ports: "s1:2", all ports of a switch ("s1:*") or all ports ("*").',
         default=("*",),
     )
+    measure_from_s: float = entry(
+        TIME_S,
+        "Flows that start before are simulated and recorded, but no figure of the summary or a report counts them.",
+        key="measure_from",
+        default=0.0,
+    )
+    until_s: float | None = entry(
+        TIME_S,
+        "When the run ends, at the latest. Flows that have not ended then are unfinished. Random flows that would start"
+        " later are left out. By default, grace alone ends a run.",
+        key="until",
+        default=None,
+    )
     faults: tuple[Fault, ...] = entry(
         ListOf(TableOf(Fault), longest=1000), "Links that fail while the run lasts.", key="fault", default=()
     )
@@ -537,6 +550,8 @@ def _simulator(table: object, transport: Transport) -> SimulatorSettings:
             raise FieldError(f"{where}.until", "must be later than start")
         if fault.reroute_s is not None and fault.loss < 1:
             raise FieldError(f"{where}.reroute", "applies only to a link that is cut: omit it, or loss")
+    if settings.until_s is not None and settings.until_s <= settings.measure_from_s:
+        raise FieldError("simulator.until", "must be later than measure_from, and than 0")
     if "sampled_ports" in given and settings.sample_ports_ns is None:
         raise FieldError("simulator.sampled_ports", "needs sample_ports, the time between two samples")
     if "recovery" not in given and not settings.duplicate_threshold:

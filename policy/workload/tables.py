@@ -25,6 +25,8 @@ AnyWorkload = Workload | ExplicitWorkload
 
 _HOST = Text(longest=64, what="the name of a host")
 _FILE = Text(longest=4096)
+ENDLESS = 2**62
+"""Answers of requests besides other flows: they end with those."""
 _FLOW_SIZE = Size(MIN_FLOW_BYTES, MAX_FLOW_BYTES)
 
 
@@ -51,6 +53,31 @@ class ShiftKeys:
 
 
 @dataclass(frozen=True)
+class AnswerKeys:
+    """The answers to the requests of an incast."""
+
+    fanin: int | None = entry(Whole(1, 65_534), "Hosts that answer a request. Needed.", default=None)
+    bytes: int | None = entry(_FLOW_SIZE, "Size of each answer.", default=None)
+    total: int | None = entry(
+        Size(1, MAX_FLOW_BYTES), "Or size of all answers to a request together.", default=None
+    )
+    label: str = entry(
+        Text(longest=48),
+        "The answers to request n have the label LABEL/n. [workload.incast] has the default incast, the pattern none.",
+        default="",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class IncastBeside(AnswerKeys):
+    """A [workload.incast] table: requests besides random flows."""
+
+    share: float = entry(
+        Number(0.001, 0.99), "Part of the load that the answers have; the other flows have the rest."
+    )
+
+
+@dataclass(frozen=True)
 class RandomKeys(CommonKeys):
     """Random flows: patterns all-to-all, many-to-one and permutation."""
 
@@ -65,17 +92,16 @@ class RandomKeys(CommonKeys):
         "Other sizes from some point on: one table, or a list of them in the order of their points.",
         default=(),
     )
+    incast: IncastBeside | None = entry(
+        TableOf(IncastBeside),
+        "Requests besides the flows, whose answers have a part of the load.",
+        default=None,
+    )
 
 
 @dataclass(frozen=True)
-class IncastKeys(CommonKeys):
+class IncastKeys(AnswerKeys, CommonKeys):
     """Pattern incast: many hosts answer one at the same time."""
-
-    fanin: int | None = entry(Whole(1, 65_534), "Hosts that answer a request. Needed.", default=None)
-    bytes: int | None = entry(_FLOW_SIZE, "Size of each answer.", default=None)
-    total: int | None = entry(
-        Size(1, MAX_FLOW_BYTES), "Or size of all answers to a request together.", default=None
-    )
 
 
 @dataclass(frozen=True)
@@ -116,23 +142,33 @@ def workload_from(table: object, deadlines: object, load_cdf: LoadCdf, load_trac
 
 def _random(table: Mapping[str, Any], deadlines: Deadlines | None, load_cdf: LoadCdf) -> Workload:
     keys: IncastKeys | RandomKeys
+    requests: dict[str, Any]
     shifts: tuple[Shift, ...] = ()
     if PATTERN.read("workload.pattern", table.get("pattern", "all-to-all")) == "incast":
         keys = read(IncastKeys, table, "workload")
-        if keys.fanin is None:
-            raise FieldError("workload.fanin", "is missing: an incast needs the number of its senders")
-        fanin = keys.fanin
-        sizes: Sizes = _answers(keys, fanin)
+        requests = _requests(keys, "workload")
     else:
         keys = read(RandomKeys, table, "workload")
-        fanin, sizes = 1, _sizes(keys, "workload", load_cdf)
+        requests = {"sizes": _sizes(keys, "workload", load_cdf)}
         shifts = _shifts(keys.shift, load_cdf)
     _check_common(keys)
     common = {key.name: getattr(keys, key.name) for key in entries(CommonKeys)}
-    workload = Workload(**common, sizes=sizes, shifts=shifts, deadlines=deadlines, fanin=fanin)
-    for cdf in workload.all_sizes:
-        _check_scale(keys.scale, cdf.largest_bytes)
+    workload = Workload(**common, shifts=shifts, deadlines=deadlines, **requests)
+    if isinstance(keys, RandomKeys) and keys.incast is not None:
+        workload = replace(workload, incast=_beside(workload, keys.incast))
+    for part in (workload, workload.incast):
+        for cdf in part.all_sizes if part else ():
+            _check_scale(keys.scale, cdf.largest_bytes)
     return workload
+
+
+def _beside(workload: Workload, keys: IncastBeside) -> Workload:
+    """Return the requests besides a workload. They have its receiver, its scale and its deadlines."""
+    if workload.load is None:
+        raise FieldError("workload.incast", "has a part of the load: give load in place of interarrival")
+    requests = {"label": "incast", **_requests(keys, "workload.incast")}
+    load = keys.share * workload.load
+    return replace(workload, pattern="incast", flows=ENDLESS, load=load, shifts=(), **requests)
 
 
 def _shifts(tables: tuple[ShiftKeys, ...], load_cdf: LoadCdf) -> tuple[Shift, ...]:
@@ -176,17 +212,20 @@ def _check_common(keys: CommonKeys) -> None:
         )
 
 
-def _answers(keys: IncastKeys, fanin: int) -> Mix:
-    """Return the answer of each of an incast's senders: `bytes` each, or an equal part of `total`."""
+def _requests(keys: AnswerKeys, where: str) -> dict[str, Any]:
+    """Return an incast's fields of `Workload`. Each sender answers with `bytes`, or an equal part of `total`."""
+    if keys.fanin is None:
+        raise FieldError(f"{where}.fanin", "is missing: an incast needs the number of its senders")
     if (keys.bytes is None) == (keys.total is None):
         raise FieldError(
-            "workload.bytes",
+            f"{where}.bytes",
             'give either bytes (of each answer, for example "20KB") or total (of all answers to a request)',
         )
-    size_bytes = keys.bytes if keys.total is None else -(-keys.total // fanin)
+    size_bytes = keys.bytes if keys.total is None else -(-keys.total // keys.fanin)
     if size_bytes is None or size_bytes < MIN_FLOW_BYTES:
-        raise FieldError("workload.total", f"must be at least {MIN_FLOW_BYTES} B for each sender")
-    return Mix((MixPart(size_bytes, 1.0),))
+        raise FieldError(f"{where}.total", f"must be at least {MIN_FLOW_BYTES} B for each sender")
+    label = {"label": keys.label} if keys.label else {}
+    return {"sizes": Mix((MixPart(size_bytes, 1.0),)), "fanin": keys.fanin, **label}
 
 
 def _sizes(keys: RandomKeys | ShiftKeys, where: str, load_cdf: LoadCdf) -> Sizes:

@@ -20,6 +20,7 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 import numpy.typing as npt
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
@@ -29,7 +30,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 from sluice.policy.figures.metrics import cdf
 from sluice.policy.schemes import SCHEMES
 from sluice.report import tables
-from sluice.report.runs import Flows, Run, Variant
+from sluice.report.runs import QUEUES, Flows, Run, Variant
 from sluice.report.tables import Estimate
 
 mpl.use("Agg")
@@ -457,4 +458,61 @@ def threshold_panels(variants: list[tuple[Variant, Run]]) -> list[Panel]:
                 drawing.add(f"threshold {number + 1}", colour, moves.at_s.tolist(), median.tolist())
             axes.set(xlabel="time, s", ylabel="threshold")
             logarithmic(axes, "y", tables.size_text)
+    return panels
+
+
+# ── Queues ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+PORT_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#aa4499", "#b08900")
+MOST_PORTS = len(PORT_COLOURS)
+QUEUE_TIMES, MARKERS_PER_LINE = 60, 10
+
+
+def queues_over_time(run: Run) -> dict[str, tuple[Floats, Floats]]:
+    """Return times in seconds and waiting bytes by port, of the ports that sent the most bytes; none without samples.
+
+    Of more than QUEUE_TIMES samples, a point is the last time and the most bytes of several.
+    """
+    path = run.folder / QUEUES
+    if not path.exists():
+        return {}
+    table = pq.read_table(path, columns=["at_s", "port", "waiting_bytes", "sent_bytes"])
+    sent = table.group_by("port").aggregate([("sent_bytes", "max")])
+    busiest = sent.sort_by([("sent_bytes_max", "descending"), ("port", "ascending")])["port"]
+    queues = {}
+    for port in busiest.to_pylist()[:MOST_PORTS]:
+        rows = table.filter(pc.equal(table["port"], port))
+        at_s, waiting_bytes = rows["at_s"].to_numpy(), rows["waiting_bytes"].to_numpy().astype(float)
+        first = np.unique(np.linspace(0, len(at_s), min(QUEUE_TIMES, len(at_s)), endpoint=False).astype(int))
+        last = np.append(first[1:], len(at_s)) - 1
+        queues[port] = at_s[last], np.maximum.reduceat(waiting_bytes, first)
+    return queues
+
+
+def queue_panels(variants: list[tuple[Variant, Run]]) -> list[Panel]:
+    """Draw the queues of each run that sampled ports."""
+    panels: list[Panel] = []
+    for variant, run in variants:
+        queues = queues_over_time(run)
+        if not queues:
+            continue
+        with panel(
+            f"queues, {variant.label}", panels, "seconds", "waiting_bytes", y_format="size"
+        ) as drawing:
+            axes = drawing.axes
+            lines = zip(queues.items(), PORT_COLOURS, MARKERS, strict=False)
+            for number, ((port, (at_s, waiting_bytes)), colour, marker) in enumerate(lines):
+                step = max(1, len(at_s) // MARKERS_PER_LINE)
+                places = number * step // len(queues), step  # markers of two lines do not cover each other
+                (line,) = axes.plot(at_s, waiting_bytes, color=colour, marker=marker, label=port)
+                line.set(markevery=places, linewidth=1.2)
+                drawing.add(port, colour, at_s.tolist(), waiting_bytes.tolist())
+            axes.set(xlabel="time, s", ylabel="waiting")
+            axes.set_ylim(bottom=0)
+            axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: tables.size_text(value)))
+            axes.figure.subplots_adjust(left=0.2, right=0.81)
+            axes.legend(
+                frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(1.01, 1), handlelength=1.5
+            )
     return panels

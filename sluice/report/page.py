@@ -117,6 +117,10 @@ _MOVES = (
     "Demotion thresholds since the first one, of the run with the lowest seed. Line: the median port. "
     f"Band: {charts.LOW_PERCENT} to {charts.HIGH_PERCENT} % of the ports."
 )
+_QUEUES = (
+    f"Bytes that wait at the {charts.MOST_PORTS} ports that sent the most, of the run with the lowest seed. Of many "
+    "samples, each point is the greatest since the point before."
+)
 
 
 @dataclass(frozen=True)
@@ -229,7 +233,10 @@ def _context(runs: Sequence[Run], baseline: str | None) -> dict[str, Any]:
         "baseline": base,
         "several": len(compared) > 1,
         "confidence": CONFIDENCE_PERCENT,
-        "colours": {colour_variable(v.colour): (v.colour, _lighter(v.colour)) for v in compared},
+        "colours": {
+            colour_variable(colour): (colour, _lighter(colour))
+            for colour in (*(variant.colour for variant in compared), *charts.PORT_COLOURS)
+        },
         "common": bundles.common(compared, besides),
         "difference_keys": keys,
         "differences": different,
@@ -312,13 +319,14 @@ def _blocks(present: Sequence[Variant], load: float | None, runs: Sequence[Run])
         Block(
             "Slowdown by flow size",
             charts.slowdowns(flows, present),
-            "FCT divided by the FCT of the same flow alone in the network, in bins of a third of a decade of size, "
-            f"{counted}. A mean needs {tables.MIN_FOR_MEAN} flows, a 95th percentile "
+            "FCT divided by the FCT of the same flow alone in the network, in bins of equally many flows, "
+            f"at their mean size, {counted}. A mean needs {tables.MIN_FOR_MEAN} flows, a 95th percentile "
             f"{tables.MIN_FOR_PERCENTILE[95]}, a 99th {tables.MIN_FOR_PERCENTILE[99]}.",
         ),
     ]
     firsts = [(variant, min(variant.at(load), key=lambda run: run.seed)) for variant in present]
     blocks.append(Block("Thresholds over time", charts.threshold_panels(firsts), _MOVES, legend=False))
+    blocks.append(Block("Queues over time", charts.queue_panels(firsts), _QUEUES, legend=False))
     if deadlines := _deadlines(runs):
         blocks.append(Block("Deadlines", charts.misses(present, load), deadlines, legend=False))
     return [block for block in blocks if block.panels]

@@ -28,10 +28,10 @@ from sluice.policy.schema.fields import POLICY_FIELDS, field_text
 from sluice.policy.schemes import SCHEMES
 from sluice.policy.units import US_PER_S
 from sluice.policy.wire.records import SCHEDULED, SIZE_CLASSES
-from sluice.runs.bundle import POLICIES, POLICY_VERSION, PORT_COLUMNS, VERSIONS
+from sluice.runs.bundle import POLICIES, POLICY_VERSION, PORT_COLUMNS, QUEUE_COLUMNS, VERSIONS
 
 DOCUMENTS = ("scenario", "meta", "summary")
-FLOWS, PORTS = "flows.parquet", "ports.parquet"
+FLOWS, PORTS, QUEUES = "flows.parquet", "ports.parquet", "queues.parquet"
 FILES = (*(f"{name}.json" for name in DOCUMENTS), FLOWS)
 """The files that make a folder a bundle."""
 FIGURES = ("fct_us", "slowdown", "deadlines", "retransmissions", "unfinished", "valid")
@@ -53,8 +53,9 @@ def _documents(bundle: Path) -> tuple[dict[str, Any], dict[str, Any], dict[str, 
     _need(bundle / "scenario.json", scenario["scheme"], ("name",))
     _need(bundle / "summary.json", summary, FIGURES)
     _need(bundle / FLOWS, _columns(bundle / FLOWS), COLUMNS)
-    if (bundle / PORTS).exists():
-        _need(bundle / PORTS, _columns(bundle / PORTS), [column.name for column in PORT_COLUMNS])
+    for name, columns in ((PORTS, PORT_COLUMNS), (QUEUES, QUEUE_COLUMNS)):
+        if (bundle / name).exists():
+            _need(bundle / name, _columns(bundle / name), [column.name for column in columns])
     versions = _document(bundle / POLICIES, list) if (bundle / POLICIES).exists() else []
     for version in versions:
         _need(bundle / POLICIES, version, ("version", "policy"))

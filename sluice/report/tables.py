@@ -25,7 +25,8 @@ from sluice.policy.figures.scoreboard import Period, Score, ScoredFlows
 from sluice.policy.wire.records import MEDIUM_LIMIT_BYTES, SMALL_LIMIT_BYTES
 from sluice.report.runs import NOTHING, Flows, Run, Variant
 
-BINS_PER_DECADE = 3
+FEWEST_BINS, MOST_BINS = 10, 20
+"""Bins of sizes, if all have enough flows."""
 MIN_FOR_MEAN = 10
 MIN_FOR_PERCENTILE = {50: 10, 95: 20, 99: 100}
 """Flows that a size bin needs for its mean and for its 99th percentile."""
@@ -99,10 +100,14 @@ class SizeBins:
 
 
 def slowdown_by_size(flows: Flows) -> SizeBins:
-    """Return bins of a third of a decade, without empty ones."""
+    """Return bins of equally many flows, as far as sizes do not repeat: flows of one size are in one bin."""
     finished = ~np.isnan(flows.slowdown)
     logs, slowdown = np.log10(flows.size_bytes[finished]), flows.slowdown[finished]
-    numbers = np.floor(logs * BINS_PER_DECADE + 1e-9).astype(int)
+    n = len(logs)
+    bins = max(FEWEST_BINS, min(n // MIN_FOR_PERCENTILE[99], MOST_BINS))
+    bins = max(1, min(bins, n // MIN_FOR_MEAN))
+    last = np.sort(logs)[np.arange(1, bins) * n // bins - 1]
+    numbers = np.searchsorted(np.unique(last), logs)
     rows = []
     for number in np.unique(numbers):
         inside = numbers == number

@@ -186,7 +186,8 @@ FLOWS_SCHEMA = pa.schema(
 """A flow record without what only watched flows and flows between two machines have, and its slowdown."""
 
 POLICY_VERSION = pa.field("policy_version", pa.int64())
-FLOWS_FILE_SCHEMA = FLOWS_SCHEMA.append(POLICY_VERSION)
+PATH = pa.field("path", pa.list_(pa.string()))
+FLOWS_FILE_SCHEMA = FLOWS_SCHEMA.append(POLICY_VERSION).append(PATH)
 """The rows of flows.parquet."""
 
 SAMPLE_COLUMNS = (
@@ -238,6 +239,8 @@ GROUP_COLUMNS = (
 )
 GROUPS_SCHEMA = pa.schema([(column.name, column.type) for column in GROUP_COLUMNS])
 _ROWS_AT_ONCE = 100_000
+MOST_DROPS = 20
+"""Ports in the summary's drops."""
 
 
 _FIGURE_COLUMNS = ("source", "fct_us", "slowdown", "size_class", "deadline_us", "met", "retransmissions")
@@ -329,12 +332,13 @@ class BundleWriter:
             if writer is not None and writer.is_open:
                 writer.close()
 
-    def add_flows(self, rows: pa.Table) -> None:
-        """Add rows of FLOWS_SCHEMA."""
+    def add_flows(self, rows: pa.Table, paths: pa.Array | None = None) -> None:
+        """Add rows of FLOWS_SCHEMA. `paths`: the ports of switches on the path of each flow; None if unknown."""
         lived = self._version_of(rows)
         self._versions.update(lived.tolist())
         column = pa.array(lived, pa.int64(), mask=lived == 0)
-        self._flows.write_table(rows.append_column(POLICY_VERSION, column))
+        known = pa.nulls(rows.num_rows, PATH.type) if paths is None else paths
+        self._flows.write_table(rows.append_column(POLICY_VERSION, column).append_column(PATH, known))
 
     def add_records(self, records: Sequence[FlowRecord]) -> None:
         rows = [{**record.to_document(), "slowdown": record.slowdown} for record in records]
@@ -342,20 +346,24 @@ class BundleWriter:
 
     def add_labels(self, labels: Sequence[str], rows: pa.Table) -> None:
         """Note the labels of rows of FLOWS_SCHEMA, empty for flows without one, for groups.parquet."""
-        columns = (rows.column(name).to_pylist() for name in ("started_at", "fct_us", "bytes"))
-        for label, start_s, fct_us, size_bytes in zip(labels, *columns, strict=True):
+        columns = (rows.column(name).to_pylist() for name in ("started_at", "fct_us", "bytes", "source"))
+        for label, start_s, fct_us, size_bytes, source in zip(labels, *columns, strict=True):
             if not label:
                 continue
             nothing = {"flows": 0, "unfinished": 0, "bytes": 0, "start_s": start_s, "end_s": start_s}
-            group = self._groups.setdefault(label, {"label": label, **nothing})
+            group = self._groups.setdefault(label, {"label": label, "warm_up": False, **nothing})
             group["flows"] += 1
+            group["warm_up"] |= source == records.WARM_UP
             group["unfinished"] += fct_us is None
             group["bytes"] += size_bytes
             group["start_s"] = min(group["start_s"], start_s)
             group["end_s"] = max(group["end_s"], start_s + (fct_us or 0.0) / US_PER_S)
 
     def _write_groups(self) -> dict[str, Any]:
-        """Write groups.parquet, and return the figures of groups whose labels differ behind their last / only."""
+        """Write groups.parquet, and return the figures of groups whose labels differ behind their last / only.
+
+        No figure has a group that began in the warm-up.
+        """
         taken_us: dict[str, list[float]] = {}
         for label, group in self._groups.items():
             values_us = taken_us.setdefault(label.rpartition("/")[0] or label, [])
@@ -363,7 +371,8 @@ class BundleWriter:
                 group["end_s"] = None
             else:
                 group["completion_us"] = (group["end_s"] - group["start_s"]) * US_PER_S
-                values_us.append(group["completion_us"])
+                if not group["warm_up"]:
+                    values_us.append(group["completion_us"])
         rows = pa.Table.from_pylist(list(self._groups.values()), schema=GROUPS_SCHEMA)
         pq.write_table(rows, self._out / "groups.parquet")
         return {name: distribution(np.asarray(values_us)) for name, values_us in taken_us.items()}
@@ -406,8 +415,9 @@ class BundleWriter:
         validity_reasons: Sequence[str],
         remarks: Sequence[str] = (),
         watched: Sequence[FlowRecord] = (),
+        drops: Mapping[str, int] | None = None,
     ) -> dict[str, Any]:
-        """Write the remaining rows and return the summary."""
+        """Write the remaining rows and return the summary. `drops`: packets that ports dropped; None if unknown."""
         self._close()
         pq.write_table(pa.Table.from_pylist(self._ports, schema=_PORTS_SCHEMA), self._out / "ports.parquet")
         _write_json(self._out / "meta.json", meta)
@@ -422,6 +432,9 @@ class BundleWriter:
             summary[VERSIONS] = {version: summarise(row_figures(under)) for version, under in own.items()}
         if self._groups:
             summary["groups"] = self._write_groups()
+        if drops is not None:
+            most = sorted(drops.items(), key=lambda of: of[1], reverse=True)[:MOST_DROPS]
+            summary["drops"] = [{"port": port, "packets": packets} for port, packets in most if packets]
         _write_json(self._out / "summary.json", summary)
         return summary
 

@@ -335,6 +335,21 @@ def check_on(scenario: Scenario, on: str) -> None:
         from sluice.simulator.limits import check_scenario
 
         check_scenario(scenario)
+    else:
+        refuse_times(scenario)
+
+
+def refuse_times(scenario: Scenario) -> None:
+    """Raise FieldError if the scenario says when its figures begin or when it ends. Only runs on the simulator can."""
+    for key, value in (
+        ("measure_from", scenario.simulator.measure_from_s),
+        ("until", scenario.simulator.until_s),
+    ):
+        if value:
+            raise FieldError(
+                f"simulator.{key}",
+                f"is for `sluice run` and `sluice sweep` on the simulator: omit it, or use them --on {SIMULATOR}",
+            )
 
 
 def need_root(otherwise: str = "") -> None:

@@ -48,7 +48,10 @@ def predicted_work(resolved: Resolved, on: str) -> float | None:
     first, *others = [host.name for host in topology.hosts]
     # The mean number of ports on the paths from the first host.
     mean_ports = float(np.mean([len(topology.one_path(first, name)) for name in others]))
-    return _wire_bytes(scenario, topology) * mean_ports or None
+    share, until_s = 1.0, scenario.simulator.until_s
+    if until_s is not None and (starting_s := _starting_s(scenario, topology)) > until_s:
+        share = until_s / starting_s
+    return share * _wire_bytes(scenario, topology) * mean_ports or None
 
 
 def _wire_bytes(scenario: Scenario, topology: Topology) -> float:
@@ -58,6 +61,11 @@ def _wire_bytes(scenario: Scenario, topology: Topology) -> float:
         return sum(
             flow.bytes or ((flow.until_s or 0.0) - flow.start_s) * rate_bytes_per_s for flow in workload.flows
         )
+    return _random_bytes(workload) * ((workload.load or 1) / (workload.own_load or 1))
+
+
+def _random_bytes(workload: Workload) -> float:
+    """Return the wire bytes of random flows, without those of requests besides them."""
     return sum(
         flows * float(mean_wire_bytes(sizes, workload.scale).sum()) for flows, sizes in _phases(workload)
     )
@@ -174,7 +182,7 @@ class Progress:
     """How many flows of a run have ended, and how much time is left."""
 
     elapsed_s: float
-    """The place of the run in `expected_s`. On the simulator both are numbers of flows."""
+    """The place of the run in `expected_s`. On the simulator both are numbers of flows, or simulated time."""
     expected_s: float
     recorded: int
     scheduled: int
@@ -195,9 +203,16 @@ Report = Callable[[Progress], None]
 
 
 def flow_count(scenario: Scenario) -> int:
-    """Return the number of flows in a run. A fabric may have drawn only the first of them so far."""
-    flows = scenario.workload.flows
-    return flows if isinstance(flows, int) else len(flows)
+    """Return the number of flows in a run, on average over seeds if requests come besides them. A fabric may have
+    drawn only the first of them so far."""
+    workload = scenario.workload
+    if isinstance(workload, ExplicitWorkload):
+        return len(workload.flows)
+    if workload.incast is None or workload.incast.load is None or not workload.own_load:
+        return workload.flows
+    answers_bytes = _random_bytes(workload) * workload.incast.load / workload.own_load
+    answer_bytes = float(mean_wire_bytes(workload.incast.sizes, workload.scale).sum())
+    return workload.flows + round(answers_bytes / answer_bytes)
 
 
 # ── progress.json ────────────────────────────────────────────────────────────────────────────────────

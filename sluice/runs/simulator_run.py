@@ -17,13 +17,21 @@ from sluice.policy.fabrics import SIMULATOR
 from sluice.policy.figures.metrics import size_classes
 from sluice.policy.network.graph import Topology
 from sluice.policy.units import PS_PER_US
-from sluice.policy.wire.records import BACKGROUND, FINISHED, SCHEDULED, SIZE_CLASSES, UNFINISHED, FlowRecord
+from sluice.policy.wire.records import (
+    BACKGROUND,
+    FINISHED,
+    SCHEDULED,
+    SIZE_CLASSES,
+    UNFINISHED,
+    WARM_UP,
+    FlowRecord,
+)
 from sluice.runs import bundle
 from sluice.runs.files import Resolved
 from sluice.runs.progress import Progress, Report, RunningFigures, flow_count
 from sluice.runtime.lifecycle import end_if_asked
 from sluice.simulator.division import Division
-from sluice.simulator.taps import OUTCOMES, PHASES, SimulationProgress, Taps, ThresholdsMoved
+from sluice.simulator.taps import OUTCOMES, PHASES, Columns, SimulationProgress, Taps, ThresholdsMoved
 
 REASONS = {"killed": "quenched", "unfinished": "unfinished at the end of the grace period"}
 
@@ -38,10 +46,12 @@ def flow_rows(
     size_scale: float,
     schemes: Texts,
     controls: Texts,
+    measure_from_s: float = 0.0,
 ) -> pa.Table:
     """Return the flows that have ended as rows of flows.parquet, from the fabric's columns and the schedule.
 
-    `schemes` and `controls` hold each flow's scheme and TCP_CONGESTION name.
+    `schemes` and `controls` hold each flow's scheme and TCP_CONGESTION name. Flows that start before `measure_from_s`
+    are the run's warm-up.
     """
     finished = columns["outcome"] == OUTCOMES.index("finished")
     endless = ~np.isnan(columns["until_s"])
@@ -50,6 +60,7 @@ def flow_rows(
     ideal_us = np.where(endless, np.nan, columns["ideal_us"])
     deadline_us = np.where(endless, np.nan, columns["deadline_us"])
     size_bytes = np.where(endless, columns["delivered_bytes"], columns["bytes"])
+    measured = np.where(columns["start_s"] < measure_from_s, WARM_UP, SCHEDULED)
     hosts = np.asarray([host.name for host in topology.hosts])
     return pa.table(
         {
@@ -68,7 +79,8 @@ def flow_rows(
             "scheme": schemes,
             "status": np.where(finished | endless, FINISHED, UNFINISHED),
             "reason": np.asarray([REASONS.get(name, "") for name in OUTCOMES])[columns["outcome"]],
-            "source": np.where(endless, BACKGROUND, SCHEDULED),
+            "source": np.where(endless, BACKGROUND, measured),
+            "timeouts": columns["timeouts"].astype(np.int64),
             "slowdown": pa.array(fct_us / ideal_us, from_pandas=True),
         },
         schema=bundle.FLOWS_SCHEMA,
@@ -109,11 +121,11 @@ def run_on_simulator(
 
     scenario, document, topology = resolved
     run_id = f"{scenario.name}-{scenario.seed}"
-    total = flow_count(scenario)
+    total, until_s = flow_count(scenario), scenario.simulator.until_s
     labels: dict[int, str] = {}
     timeouts, figures = 0, RunningFigures()
 
-    def add_flows(columns: Mapping[str, Any]) -> None:
+    def add_flows(columns: Columns) -> None:
         nonlocal timeouts
         timeouts += int(columns["timeouts"].sum())
         count, policy = len(columns["number"]), scenario.policy
@@ -122,12 +134,14 @@ def run_on_simulator(
             topology,
             run_id,
             size_scale=scenario.size_scale,
+            measure_from_s=scenario.simulator.measure_from_s,
             schemes=np.full(count, policy.scheme),
             controls=control_names(columns["control"], np.full(count, policy.definition.congestion_control)),
         )
-        writer.add_flows(rows)
+        paths = simulation.paths(columns)
+        writer.add_flows(rows, paths and pa.ListArray.from_arrays(paths["begin"], pa.array(paths["port"])))
         if labels:
-            writer.add_labels([labels.get(number, "") for number in columns["number"].tolist()], rows)
+            writer.add_labels([labels.pop(number, "") for number in columns["number"].tolist()], rows)
         figures.add(bundle.row_figures(rows))
 
     def add_thresholds(moved: ThresholdsMoved) -> None:
@@ -141,8 +155,12 @@ def run_on_simulator(
         writer.add_thresholds([row])
 
     def report_flows(progress: SimulationProgress) -> None:
-        """The time left follows from how fast flows have ended so far."""
-        report(Progress(progress.ended, total, progress.ended, total, figures))
+        """The time left follows from how fast flows have ended so far, or the time of `until` comes nearer."""
+        places: list[tuple[float, float]] = [(progress.ended, total)]
+        if until_s is not None:
+            places.append((progress.simulated_s, until_s))
+        elapsed, expected = max(places, key=lambda place: place[0] / place[1])
+        report(Progress(elapsed, expected, progress.ended, total, figures))
         end_if_asked()
 
     taps = Taps(
@@ -170,7 +188,11 @@ def run_on_simulator(
             bundle.INTERRUPTED: bool(interruption),
             **simulation.totals(),
         }
-        summary = writer.finish(meta=meta, validity_reasons=[interruption] if interruption else [])
+        summary = writer.finish(
+            meta=meta,
+            validity_reasons=[interruption] if interruption else [],
+            drops=simulation.drops(),
+        )
     if interruption:
         raise bundle.Interrupted(f"{interruption}; the bundle so far is in {out}")
     return summary

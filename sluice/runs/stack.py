@@ -42,6 +42,7 @@ from sluice.policy.retention import FOR_EVER
 from sluice.policy.wire.agents import SimulatorHeartbeat
 from sluice.policy.wire.records import SCHEDULED, FlowRecord, Schedule, ScheduledFlow
 from sluice.policy.workload.scenario import Scenario
+from sluice.runs.files import refuse_times
 from sluice.runs.live import SIMULATOR_AGENT
 from sluice.runs.services import FIRST_PORT, BackgroundLoad, Load, Process, Services, service_argv
 from sluice.runs.validity import HostDelays
@@ -146,6 +147,7 @@ class Stack:
         PostgreSQL. `web` are more options of the web process, `own` fields of a kind of stack.
         """
         check_fabric(scenario.policy, cls.fabric)
+        refuse_times(scenario)
         out.mkdir(parents=True, exist_ok=True)
         meeting, is_external = external or Path(tempfile.mkdtemp(prefix="sluice-")), external is not None
         stack = cls(scenario, topology, out, meeting, listen, is_external, store, web, **own)

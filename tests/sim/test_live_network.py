@@ -135,6 +135,7 @@ def test_store__has_records_thresholds_samples_and_heartbeats_of_the_traffic(
     for record in records:
         assert record.fct_us is not None
         assert record.ideal_us is not None
+        assert record.timeouts is not None
         assert record.fct_us >= 0.99 * record.ideal_us
         ended_at = record.started_at + record.fct_us / 1e6 - EPOCH_S
         assert 100.0 <= ended_at <= driven.now_s + 1e-3

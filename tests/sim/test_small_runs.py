@@ -125,10 +125,10 @@ pytestmark = [pytest.mark.sim, pytest.mark.slow]
 def run_page(page: Path, tmp_path: Path) -> None:
     """Run the commands of a page, in a folder with its files."""
     save_files(page, tmp_path)
-    [commands] = of_order(page, "run")
+    commands = "".join(block.text for block in of_order(page, "run"))
     environment = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", commands.text],
+        ["bash", "-euo", "pipefail", "-c", commands],
         cwd=tmp_path,
         env=environment,
         capture_output=True,
@@ -168,7 +168,8 @@ def test_the_page_for_newcomers_goes_from_files_of_others_to_the_figure(
     assert figure.with_suffix(".pdf").stat().st_size > 5000
 
 
-def test_the_page_about_training_jobs_runs_them(tmp_path: Path) -> None:
+def test_the_page_about_training_jobs_runs_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     run_page(DOCS / "how-to" / "training-jobs.md", tmp_path)
     jobs, coflow = (
         json.loads((tmp_path / "results" / name / "summary.json").read_text())["groups"]
@@ -179,6 +180,22 @@ def test_the_page_about_training_jobs_runs_them(tmp_path: Path) -> None:
     [parts, result] = pq.read_table(tmp_path / "results" / "coflow" / "groups.parquet").to_pylist()
     assert parts["completion_us"] == coflow["parts"]["mean"]
     assert result["start_s"] == pytest.approx(parts["end_s"] + 100e-6, abs=1e-9)
+    bursts = [flow for flow in read_flows(tmp_path / "results" / "bursts") if flow["bytes"] > 100_000]
+    assert len(bursts) > 50
+    for burst in bursts:
+        assert burst["bytes"] * 8 / burst["fct_us"] == pytest.approx(2500, rel=0.05), "megabits a second"
+
+
+def test_the_page_about_measuring_runs_its_scenarios(tmp_path: Path) -> None:
+    run_page(DOCS / "how-to" / "measure.md", tmp_path)
+    summary = json.loads((tmp_path / "results" / "measure" / "summary.json").read_text())
+    assert sum(drop["packets"] for drop in summary["drops"]) > 0
+    requests = json.loads((tmp_path / "results" / "requests" / "summary.json").read_text())["groups"]
+    assert requests["incast"]["n"] > 10
+    assert [*(tmp_path / "figures").glob("*queues-over-time-queues-dctcp.pdf")]
+    window = read_flows(tmp_path / "results" / "window")
+    assert 0.035 < max(flow["started_at"] for flow in window) < 0.04
+    assert all((flow["source"] == "warm-up") == (flow["started_at"] < 0.005) for flow in window)
 
 
 def test_the_page_about_driving_the_simulator_runs_its_program(tmp_path: Path) -> None:

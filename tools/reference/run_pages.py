@@ -18,6 +18,7 @@ from sluice.policy.workload.listed_flows import ExplicitFlow
 from sluice.runs.bundle import (
     FLOWS_FILE_SCHEMA,
     GROUP_COLUMNS,
+    MOST_DROPS,
     PORT_COLUMNS,
     QUEUE_COLUMNS,
     SAMPLE_COLUMNS,
@@ -33,7 +34,15 @@ REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 _TABLES = (
     *(scenario.ScenarioKeys, scenario.Background, scenario.FabricKeys, scenario.Transport),
     *(scenario.SimulatorSettings, scenario.Fault, scenario.TcpVariant, tables.RandomKeys, tables.MixKeys),
-    *(tables.ShiftKeys, tables.FlowTableKeys, ExplicitFlow, Collective, Deadlines, SweepKeys),
+    *(
+        tables.ShiftKeys,
+        tables.IncastBeside,
+        tables.FlowTableKeys,
+        ExplicitFlow,
+        Collective,
+        Deadlines,
+        SweepKeys,
+    ),
 )
 _PATTERNS = {
     "all-to-all": "any host sends to any other host",
@@ -84,6 +93,8 @@ _SUMMARY_KEYS: Mapping[str, str] = {
     " `deadlines`, `missed`",
     "groups": "`n`, mean and percentiles of the completion times of labels, in microseconds; labels that differ behind"
     " their last `/` count together. Only if flows have labels, on the simulator",
+    "drops": f"the ports that dropped the most packets, at most {MOST_DROPS}: `port`, where a host's own port has the"
+    " name of the host, and `packets`, the most first; only on the simulator",
     "valid": "`ok`, and `reasons` if it is false",
     "versions": "the same figures by version of the policy, if flows lived under several",
 }
@@ -107,11 +118,16 @@ def results_page() -> str:
 
     Raises KeyError for a key or a column without a meaning.
     """
-    keys = [*summarise([]), "groups", "watched", "valid", "versions"]
+    keys = [*summarise([]), "groups", "drops", "watched", "valid", "versions"]
     meanings = {entry.name: entry.help for entry in entries(FlowRecord)}
     meanings["slowdown"] = "FCT over ideal FCT. Null if unfinished."
     meanings["policy_version"] = (
         "Version of the policy under which the flow lived. Null if it lived under several."
+    )
+    meanings["source"] += " warm-up: the simulator does not measure it (`measure_from`)."
+    meanings["path"] = (
+        "Names of the ports by which switches sent its data, for example s1:3. Null on the testbed, and if packets"
+        " of a flow take several paths (`multipath`). If links are rerouted, the path at the end of the flow."
     )
     summary = {**summarise([]), "watched": summarise_watched([]), "valid": {"ok": True, "reasons": []}}
     columns = ["scheme", "load", "seed", *figures(summary), "bundle"]

@@ -106,6 +106,7 @@ std::uint32_t Fabric::add_port(const PortSettings &settings, const Discipline &d
 	network_.ports.push_back(std::make_unique<Port>(parts_[part]->kind_of(settings), peer, peer_is_host,
 							make_queueing(discipline, settings.bps),
 							queue_maps_.shared({})));
+	number_of_port_.emplace(network_.ports.back().get(), number);
 	part_of_port_.push_back(part);
 	if (number < hosts_)
 		network_.part_of_host.push_back(part);
@@ -237,6 +238,22 @@ std::vector<FlowResult> Fabric::unfinished() const
 		if (!flow->reported)
 			some.push_back(network_.result_of(*flow, Outcome::Unfinished, now()));
 	return some;
+}
+
+std::vector<std::uint32_t> Fabric::path(std::uint64_t id, std::uint16_t source, std::uint16_t sink)
+{
+	std::vector<std::uint32_t> numbers;
+	Packet packet;
+
+	if (source >= hosts_ || sink >= hosts_)
+		throw std::invalid_argument("paths: source and sink must be hosts of the fabric");
+	packet.destination = sink;
+	packet.path = Flow::path_hash(id);
+	for (const Port *port = network_.ports.at(source).get(); !port->leads_to_host();) {
+		port = &network_.routing.next(packet, port->peer());
+		numbers.push_back(number_of_port_.at(port));
+	}
+	return numbers;
 }
 
 std::vector<const Flow *> Fabric::flows() const

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <unordered_map>
 #include <vector>
 
 #include "event/time.hpp"
@@ -84,6 +85,9 @@ class Fabric
 	// Every flow that has started and not ended, as it is now.
 	std::vector<FlowResult> unfinished() const;
 
+	// The ports of switches by which data of a flow with this id goes now, if packets of a flow take one path.
+	std::vector<std::uint32_t> path(std::uint64_t id, std::uint16_t source, std::uint16_t sink);
+
 	std::size_t flows_under_way() const;
 	std::size_t flows_waiting() const;
 	std::size_t packets_in_use() const;
@@ -125,6 +129,7 @@ class Fabric
 	const bool is_divided_;
 	PacketDepot depot_;
 	std::vector<std::unique_ptr<Part>> parts_; // destroyed after the ports, which refer to them
+	std::unordered_map<const Port *, std::uint32_t> number_of_port_;
 	std::vector<std::uint16_t> part_of_port_;
 	QueueMaps queue_maps_;
 	Network network_;

@@ -207,6 +207,27 @@ nb::dict windows(const Fabric &fabric)
 	return columns;
 }
 
+// The paths of flows: the ports of the first, then those of the second and so on, and where those of each begin.
+nb::dict paths(Fabric &fabric, const Column<std::uint64_t> &id, const Column<std::uint16_t> &source,
+	       const Column<std::uint16_t> &sink)
+{
+	std::vector<std::uint32_t> ports;
+	std::vector<std::int32_t> begin{0};
+
+	if (source.shape(0) != id.shape(0) || sink.shape(0) != id.shape(0))
+		throw std::invalid_argument("paths: all columns must have the length of id");
+	for (std::size_t i = 0; i < id.shape(0); i++) {
+		const std::vector<std::uint32_t> path = fabric.path(id(i), source(i), sink(i));
+
+		ports.insert(ports.end(), path.begin(), path.end());
+		begin.push_back(static_cast<std::int32_t>(ports.size()));
+	}
+	nb::dict columns;
+	columns["begin"] = column(begin);
+	columns["port"] = column(ports);
+	return columns;
+}
+
 void set_queue_of(Fabric &fabric, std::uint32_t port, const std::vector<std::uint8_t> &queue_of)
 {
 	QueueMap map = {};
@@ -241,6 +262,7 @@ void bind_fabric(nb::module_ &m)
 		.def("audit", &Fabric::audit)
 		.def("take_results", [](Fabric &f) { return as_columns(f.take_results()); })
 		.def("unfinished", [](const Fabric &f) { return as_columns(f.unfinished()); })
+		.def("paths", &paths, "id"_a, "source"_a, "sink"_a)
 		.def("set_queue_of", &set_queue_of, "port"_a, "queue_of"_a)
 		.def(
 			"set_ingress_group",

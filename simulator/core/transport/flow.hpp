@@ -51,12 +51,17 @@ class Flow : public CarriedFlow
 	// For packets to the source it is the complement's.
 	std::uint32_t path_hash() const
 	{
-		return static_cast<std::uint32_t>(spec.id * GOLDEN_RATIO >> 32);
+		return path_hash(spec.id);
+	}
+
+	static std::uint32_t path_hash(std::uint64_t id)
+	{
+		return static_cast<std::uint32_t>(id * GOLDEN_RATIO >> 32);
 	}
 
 	std::uint32_t return_path_hash() const
 	{
-		return static_cast<std::uint32_t>(~spec.id * GOLDEN_RATIO >> 32);
+		return path_hash(~spec.id);
 	}
 
 	// The flow may be removed: no packet of it is in flight, and none will be.

@@ -192,6 +192,8 @@ SHORT = Mix((MixPart(20_000, 1.0, group=Group(("h3",))),))
 SHIFTED = replace(INTO_ONE, shifts=(Shift(0.5, SHORT),))
 THERE_AND_BACK = replace(INTO_ONE, shifts=(Shift(0.2, SHORT), Shift(0.6, PAPER_MIX)))
 INCAST = Workload(5000, "incast", load=0.5, sizes=Mix((MixPart(20_000, 1.0),)), fanin=3)
+ANSWERS = replace(ALL_TO_ALL, pattern="incast", flows=2**62, load=0.2, sizes=ONE_SIZE, fanin=3, label="ask")
+BESIDE = replace(ALL_TO_ALL, incast=ANSWERS)
 EVERYTHING = {
     "many-to-one": INTO_ONE,
     "all-to-all": replace(ALL_TO_ALL, deadlines=DEADLINES, size_known=0.5),
@@ -200,6 +202,7 @@ EVERYTHING = {
     "shift and back": THERE_AND_BACK,
     "permutation": replace(ALL_TO_ALL, pattern="permutation"),
     "incast": INCAST,
+    "incast beside": BESIDE,
     "interarrival": replace(ALL_TO_ALL, load=None, interarrival_s=1e-4),
 }
 
@@ -210,9 +213,13 @@ def columns(
     batches = list(
         random_flows.random_batches(workload, topology or star(), np.random.default_rng(seed), **options)
     )
-    names = [f.name for f in fields(batches[0]) if f.name not in ("first", "labels")]
+    names = [f.name for f in fields(batches[0]) if f.name != "first"]
     assert [b.first for b in batches] == np.cumsum([0, *map(len, batches[:-1])]).tolist()
     return {name: np.concatenate([getattr(batch, name) for batch in batches]) for name in names}
+
+
+def is_equal(one: npt.NDArray[Any], other: npt.NDArray[Any]) -> bool:
+    return np.array_equal(one, other, equal_nan=one.dtype.kind == "f")
 
 
 @pytest.mark.slow
@@ -230,10 +237,11 @@ def test_batches__the_same_flows_whatever_their_size(name: str) -> None:
 def test_batches__the_same_seed_the_same_flows_by_start_time(name: str) -> None:
     workload = EVERYTHING[name]
     drawn, again, other = columns(workload), columns(workload), columns(workload, seed=2)
-    assert all(np.array_equal(drawn[key], again[key], equal_nan=True) for key in drawn)
-    assert any(not np.array_equal(drawn[key], other[key], equal_nan=True) for key in drawn)
+    assert all(is_equal(drawn[key], again[key]) for key in drawn)
+    assert any(not is_equal(drawn[key], other[key]) for key in drawn)
     assert (np.diff(drawn["start_s"]) >= 0).all()
-    assert len(drawn["start_s"]) == workload.flows
+    if workload.incast is None:
+        assert len(drawn["start_s"]) == workload.flows
     assert (drawn["src"] != drawn["dst"]).all()
 
 
@@ -291,6 +299,49 @@ def test_incast__answers_to_a_request_start_at_once() -> None:
     starts = columns(replace(INCAST, flows=3000))["start_s"].reshape(-1, 3)
     assert (starts == starts[:, :1]).all()
     assert (np.diff(starts[:, 0]) > 0).all()
+
+
+def test_incast_beside__the_other_flows_are_those_of_the_rest_of_the_load() -> None:
+    flows = columns(BESIDE)
+    others = columns(replace(ALL_TO_ALL, load=0.8 - 0.2))
+    is_answer = flows["labels"] != ""
+    for name in ("start_s", "src", "dst", "bytes", "ideal_us"):
+        np.testing.assert_array_equal(flows[name][~is_answer], others[name])
+
+
+def test_incast_beside__the_answers_have_their_part_of_the_load() -> None:
+    flows = columns(replace(BESIDE, flows=40_000), topology=star(5))
+    is_answer = flows["labels"] != ""
+    capacity_bps = 5 * RATE_BPS
+    for load, chosen in ((0.2, is_answer), (0.6, ~is_answer)):
+        bps = wire_bytes(flows["bytes"][chosen]).sum() * 8 / flows["start_s"][-1]
+        assert bps / capacity_bps == pytest.approx(load, rel=0.03)
+
+
+def test_incast_beside__the_answers_to_a_request_start_at_once_under_its_label() -> None:
+    flows = columns(BESIDE)
+    is_answer = flows["labels"] != ""
+    labels, requests = flows["labels"][is_answer].reshape(-1, 3), flows["start_s"][is_answer].reshape(-1, 3)
+    assert (requests == requests[:, :1]).all()
+    assert labels[:, 0].tolist() == labels[:, 2].tolist() == [f"ask/{i + 1}" for i in range(len(labels))]
+    assert requests[-1, 0] <= flows["start_s"][~is_answer][-1]
+    assert set(flows["bytes"][is_answer]) == {10_000}
+
+
+@pytest.mark.parametrize("pattern", ["all-to-all", "many-to-one"])
+def test_incast_beside__both_are_offered_to_a_link(pattern: str) -> None:
+    to = "h2" if pattern == "many-to-one" else None
+    base = replace(EVERYWHERE, pattern=pattern, to=to)
+    whole = replace(base, incast=replace(base, pattern="incast", load=0.2, sizes=ONE_SIZE, fanin=3))
+    topology = star(5)
+    for link, load in loads(base, topology).items():
+        assert loads(whole, topology)[link] == pytest.approx(load)
+
+
+def test_incast_beside__a_request_to_more_hosts_than_there_are_is_refused() -> None:
+    with pytest.raises(FieldError, match="at most 4") as caught:
+        random_flows.check_random(replace(BESIDE, incast=replace(ANSWERS, fanin=5)), star(5))
+    assert caught.value.field == "workload.incast.fanin"
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,14 @@ from sluice.policy.workload import scenario
 from sluice.policy.workload.flows import Deadlines
 from sluice.policy.workload.listed_flows import ExplicitFlow, FlowTable
 from sluice.policy.workload.sizes import parse_cdf
-from sluice.policy.workload.tables import FlowTableKeys, IncastKeys, MixKeys, RandomKeys, ShiftKeys
+from sluice.policy.workload.tables import (
+    FlowTableKeys,
+    IncastBeside,
+    IncastKeys,
+    MixKeys,
+    RandomKeys,
+    ShiftKeys,
+)
 from sluice.topologies import TOPOLOGIES, build_topology
 
 RING = Path(__file__).parents[1] / "topologies" / "ring.toml"
@@ -37,6 +44,7 @@ BASES: dict[str, dict[str, Any]] = {
     "mix": {"flows": 10, "mix": [{"share": 1.0, "bytes": "1KB"}], "load": 0.5},
     "shift": {**RANDOM, "shift": {"at": 0.5, "sizes": "web-search"}},
     "shifts": {**RANDOM, "shift": [{"at": 0.2, "sizes": "web-search"}, {"at": 0.5, "sizes": "web-search"}]},
+    "beside": {**RANDOM, "incast": {"share": 0.5, "fanin": 2, "bytes": "20KB"}},
     "listed": {"flow": [{"from": "h1", "to": "h2", "bytes": "1MB", "deadline": "1s"}]},
 }
 TABLES: dict[str, tuple[type, str]] = {
@@ -53,6 +61,7 @@ TABLES: dict[str, tuple[type, str]] = {
     "workload.mix[0]": (MixKeys, "mix"),
     "workload.shift": (ShiftKeys, "shift"),
     "workload.shift[0]": (ShiftKeys, "shifts"),
+    "workload.incast": (IncastBeside, "beside"),
     "workload.flow[0]": (ExplicitFlow, "listed"),
 }
 """Table, as messages write it → its keys, and the workload of a scenario that has it. Spaces tell equal names apart."""

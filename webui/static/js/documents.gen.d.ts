@@ -1765,7 +1765,7 @@ export interface components {
             lasted_us: number | null;
             /**
              * Timeouts
-             * @description Retransmission timeouts of a watched flow.
+             * @description Retransmission timeouts of a flow that was watched or simulated. Null for other flows.
              */
             timeouts: number | null;
             /**

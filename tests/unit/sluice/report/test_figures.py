@@ -4,6 +4,7 @@
 import csv
 import io
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -15,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sluice.policy.errors import SluiceError
-from sluice.report.charts import TIMES, Moves, threshold_moves
+from sluice.report.charts import QUEUE_TIMES, TIMES, Moves, queues_over_time, threshold_moves
 from sluice.report.runs import Flows, Run, Variant, find_runs, variants
 from sluice.report.tables import (
     PLAIN,
@@ -70,6 +71,21 @@ def test_slowdown_by_size__each_bin_has_its_own_figures() -> None:
     assert (bins.p50[0], bins.p95[1]) == pytest.approx((1.5, 5))
     assert np.isnan([bins.p95[2], bins.p99[1]]).all(), "too few flows"
     assert bins.p99[0] == pytest.approx(np.percentile(slowdown[:200], 99))
+
+
+@pytest.mark.parametrize(("flows", "bins"), [(2000, 20), (1999, 19), (1000, 10), (300, 10), (50, 5), (5, 1)])
+def test_slowdown_by_size__bins_have_equally_many_flows(flows: int, bins: int) -> None:
+    """A flow of rank n has the slowdown n, so the means of the bins say which flows they have."""
+    sizes = np.geomspace(100, 1e9, flows).round()
+    mixed = np.random.default_rng(1).permutation(flows)
+    found = slowdown_by_size(of_sizes(sizes[mixed], mixed + 1))
+    bounds = np.arange(bins + 1) * flows // bins
+    assert np.ptp(np.diff(bounds)) <= 1
+    assert len(found.mean) == bins
+    enough = flows >= 10
+    expected = [(low + 1 + high) / 2 for low, high in pairwise(bounds.tolist())]
+    assert np.array_equal(found.mean, expected if enough else [np.nan], equal_nan=True)
+    assert np.isfinite(found.p99).all() == (flows >= 1000)
 
 
 @pytest.mark.parametrize(
@@ -147,6 +163,43 @@ def run_with(folder: Path, changes: list[tuple[float, str, list[int]]], version:
 
 def moves_of(tmp_path: Path, *changes: tuple[float, str, list[int]]) -> Moves | None:
     return threshold_moves(run_with(tmp_path, list(changes)))
+
+
+def sampled(folder: Path, samples: Sequence[Mapping[str, float]]) -> Run:
+    """Return a run with samples of ports: bytes that wait. Port s1:n has sent n bytes with each sample."""
+    with BundleWriter(folder, scenario=document("dctcp")) as writer:
+        writer.add_records([flow(1, 5000, 70.0)])
+        for i, waiting in enumerate(samples, start=1):
+            sent = np.asarray([i * int(port.partition(":")[2]) for port in waiting])
+            others = {"sent_packets": sent, "marked_packets": 0 * sent, "dropped_packets": 0 * sent}
+            columns = {"port": np.asarray([*waiting]), "waiting_bytes": np.asarray([*waiting.values()])}
+            writer.add_port_samples(float(i), {**columns, "sent_bytes": sent, **others})
+        writer.finish(meta={"on": "simulator"}, validity_reasons=[])
+    (run,) = find_runs([folder])
+    return run
+
+
+def test_queues_over_time__those_of_the_ports_that_sent_the_most(tmp_path: Path) -> None:
+    waiting = [{f"s1:{port}": 100 * i + port for port in range(1, 12)} for i in range(3)]
+    queues = queues_over_time(sampled(tmp_path, waiting))
+    assert list(queues) == ["s1:11", "s1:10", "s1:9", "s1:8", "s1:7"]
+    at_s, waiting_bytes = queues["s1:9"]
+    assert at_s.tolist() == [1, 2, 3]
+    assert waiting_bytes.tolist() == [9, 109, 209]
+
+
+def test_queues_over_time__of_many_samples_the_peaks_stay(tmp_path: Path) -> None:
+    peaks = {13: 500.0, 149: 700.0}
+    samples = [{"s1:1": peaks.get(i, 1.0)} for i in range(150)]
+    at_s, waiting_bytes = queues_over_time(sampled(tmp_path, samples))["s1:1"]
+    assert (len(at_s), at_s[-1]) == (QUEUE_TIMES, 150)
+    assert sorted(waiting_bytes)[-3:] == [1, 500, 700]
+    assert waiting_bytes[-1] == 700
+    assert (np.diff(at_s) > 0).all()
+
+
+def test_queues_over_time__none_without_samples(tmp_path: Path) -> None:
+    assert queues_over_time(sampled(tmp_path, [])) == {}
 
 
 def test_threshold_moves__each_port_holds_its_thresholds_until_the_next_change(tmp_path: Path) -> None:

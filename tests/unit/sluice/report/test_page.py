@@ -23,7 +23,7 @@ from sluice.policy.schema.desired import Policy
 from sluice.report.page import notices, repeat_run, write_report
 from sluice.report.runs import Run, Variant, classes_present, differences, find_runs, variants
 from sluice.report.tables import completeness
-from sluice.runs.bundle import BundleWriter, policy_row, read_flows
+from sluice.runs.bundle import QUEUES_SCHEMA, BundleWriter, policy_row, read_flows
 from sluice.runs.files import scenario_from_file
 from tests.kit.bundles import bundle, document, flow, random_flows, sweep
 from tests.kit.known import known
@@ -294,6 +294,24 @@ def test_report__shows_how_thresholds_moved(tmp_path: Path) -> None:
     page = report(tmp_path, tmp_path / "a")
     assert "Thresholds over time" in page.headings()
     assert "thresholds, mlfq-adaptive" in page.text
+
+
+def test_report__shows_the_queues_of_ports_that_were_sampled(tmp_path: Path) -> None:
+    with BundleWriter(tmp_path / "a", scenario=document()) as writer:
+        writer.add_records([flow(1, 5000, 70.0)])
+        counts = {name: np.asarray([3, 2]) for name in QUEUES_SCHEMA.names if name not in ("at_s", "port")}
+        for at_s in (1.0, 2.0):
+            writer.add_port_samples(at_s, {"port": np.asarray(["s1:1", "s1:2"]), **counts})
+        writer.finish(meta={"on": "simulator"}, validity_reasons=[])
+    page = report(tmp_path, tmp_path / "a")
+    assert "Queues over time" in page.headings()
+    figure = next(
+        figure for figure in page.root.iter("figure") if "queues, dctcp" in "".join(figure.itertext())
+    )
+    assert {"s1:1", "s1:2"} <= set(" ".join(figure.itertext()).split()), "the legend is in the picture"
+    colours = json.loads(figure.get("data-hover", ""))["colours"]
+    assert set(colours) == {"s1:1", "s1:2"}
+    assert all(f"{colour}:" in page.text for colour in colours.values()), "also for dark pages"
 
 
 def test_report__every_picture_has_its_data(single: tuple[Path, Page]) -> None:

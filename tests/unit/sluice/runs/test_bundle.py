@@ -50,6 +50,8 @@ def test_write_bundle__holds_what_the_run_produced(tmp_path: Path) -> None:
     rows = read_flows(tmp_path)
     assert [row["slowdown"] for row in rows] == [2.0, None]
     assert rows[1]["status"] == "unfinished"
+    assert rows[1]["timeouts"] is rows[1]["path"] is None
+    assert "drops" not in summary
     assert read_ports(tmp_path, "thresholds")[0]["thresholds_bytes"] == [10_000]
     assert read_ports(tmp_path, "queues")[0]["queue_bytes"] == [5, 6]
 
