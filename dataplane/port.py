@@ -10,6 +10,7 @@ import os
 import socket
 import struct
 from collections.abc import Iterable
+from itertools import count
 from pathlib import Path
 
 from sluice.dataplane import flow_queues, loader
@@ -49,6 +50,7 @@ class PortProgram(Resource):
         self._program = self._object.program("sluice_port")
         self._arrival = self._object.program("sluice_arrival")
         self._indices: dict[str, int] = {}
+        self._places: dict[str, int] = {}
         self._links: list[int] = []
 
     def attach(self, ifname: str, settings: PortSettings) -> None:
@@ -59,10 +61,10 @@ class PortProgram(Resource):
         index = _index(ifname)
         if self._indices.get(ifname) != index:
             self.forget(ifname)
-        self._indices[ifname] = index
-        self._object.map("states").update(index, bytes(struct.calcsize(_STATE)), only_new=True)
-        self._object.map("counters").update(index, bytes(struct.calcsize(_COUNTERS)), only_new=True)
-        self._object.map("tags").update(index, bytes(struct.calcsize(_TAGS)), only_new=True)
+            place = next(place for place in count() if place not in self._places.values())
+            for array in map(self._object.map, ("states", "counters", "tags")):
+                array.update(place, bytes(array.value_size))
+            self._indices[ifname], self._places[ifname] = index, place
         flow_queues = self._object.map("flow_queues")
         departures = _DEPARTURES.pack(_NAMESPACE.stat().st_ino)
         self._object.map("departures").update(index, departures, only_new=True)
@@ -76,7 +78,7 @@ class PortProgram(Resource):
         """Change the settings of an attached port, from the next packet on. KeyError: it is not attached."""
         if settings.sub_queues:
             self.follow_departures()
-        self._object.map("settings").update(self._indices[ifname], settings.pack())
+        self._object.map("settings").update(self._indices[ifname], settings.pack(self._places[ifname]))
 
     def follow_arrivals(self, ifname: str) -> None:
         """Measure from now on how long packets that arrive at this interface take through the switch. Idempotent."""
@@ -128,13 +130,13 @@ class PortProgram(Resource):
 
     def counters(self, ifname: str) -> tuple[QueueCounters, ...]:
         """Return the counters of queues 0 … 7. KeyError: the port was never attached."""
-        fields = self._object.map("counters").lookup_sum(self._indices[ifname], _COUNTERS) or ()
+        fields = self._object.map("counters").lookup_sum(self._places[ifname], _COUNTERS) or ()
         starts = range(0, len(fields), _QUEUE_FIELDS)
         return tuple(QueueCounters(*fields[start : start + _QUEUE_FIELDS]) for start in starts)
 
     def tags(self, ifname: str) -> tuple[TagCounters, ...]:
         """Return what the port was given, by DSCP; only those that occur. KeyError: the port was never attached."""
-        fields = self._object.map("tags").lookup_sum(self._indices[ifname], _TAGS) or ()
+        fields = self._object.map("tags").lookup_sum(self._places[ifname], _TAGS) or ()
         rows = (fields[start : start + _TAG_FIELDS] for start in range(0, len(fields), _TAG_FIELDS))
         return tuple(TagCounters(dscp, *row) for dscp, row in enumerate(rows) if any(row))
 
@@ -144,7 +146,7 @@ class PortProgram(Resource):
         Late timers and a late CPU cause it. Its bursts make up for some of that time, which does not count here.
         KeyError: the port was never attached.
         """
-        state = self._object.map("states").lookup(self._indices[ifname]) or b""
+        state = self._object.map("states").lookup(self._places[ifname]) or b""
         return int(struct.unpack(_STATE, state)[3])
 
     def detach(self, ifname: str) -> None:
@@ -161,7 +163,8 @@ class PortProgram(Resource):
         """Delete the settings, counters and state of a port."""
         index = self._indices.pop(ifname, None)
         if index is not None:
-            for name in ("settings", "states", "counters", "tags", "departures"):
+            del self._places[ifname]
+            for name in ("settings", "departures"):
                 self._object.map(name).delete(index)
             for queue in range(QUEUES):
                 self._object.map("flow_queues").delete(_PORT_QUEUE.pack(index, queue))

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from sluice.policy.schemes.ports import PHANTOM_PERCENT, MarkBy, PortMarking, last_mark_bytes
 
 DSCPS = 64
-_LAYOUT = f"=7QIxxxxQIIIxxxxII{DSCPS}s"
-"""struct sl_vq_settings; struct sl_dqs_settings; struct sl_by_rank; the queue of VLANs; queues by DSCP."""
+_LAYOUT = f"=7QIxxxxQIIIxxxxII{DSCPS}sIxxxx"
+"""struct sl_vq_settings; struct sl_dqs_settings; struct sl_by_rank; the queue of VLANs; queues by DSCP; place."""
 _BY_RULE, _COUNTS_DSCP, _QUEUES_DSCP = range(3)
 
 _MARK_BY: dict[str, int] = {MarkBy.PORT: 0, MarkBy.QUEUE: 1, MarkBy.AHEAD: 2}
@@ -37,8 +37,8 @@ class PortSettings(PortMarking):
     queue_of: tuple[int, ...] = ()
     """… and chooses the queue of each DSCP by this. Empty: it changes nothing."""
 
-    def pack(self) -> bytes:
-        """Return the settings as struct port_settings of bpf/port.h."""
+    def pack(self, place: int) -> bytes:
+        """Return the settings as struct port_settings of bpf/port.h, for the port at this place in its arrays."""
         phantom_rate_bps = self.rate_bps * self.phantom_percent // 100 if self.phantom_mark_bytes else 0
         backlog = (self.rate_bps, self.mark_bytes or 0, self.buffer_bytes, self.mark_max_bytes or 0)
         phantom = (phantom_rate_bps, self.phantom_mark_bytes or 0)
@@ -55,4 +55,5 @@ class PortSettings(PortMarking):
             self.vlan_queue,
             (_QUEUES_DSCP if self.queue_of else _COUNTS_DSCP) if self.by_dscp else _BY_RULE,
             bytes(self.queue_of),
+            place,
         )

@@ -83,12 +83,9 @@ class Tagger(Resource):
 
     def set(self, settings: TagSettings) -> None:
         """Change the settings from the next packet on."""
-        self._object.map("settings").update(0, settings.packed())
-        written, priorities = self._object.map("written"), self._object.map("priorities")
-        for dscp in range(DSCPS):
-            written.update(dscp, settings.written(dscp))
-            priority = settings.priorities[dscp] if settings.priorities else 0
-            priorities.update(dscp, struct.pack("=I", priority))
+        priorities = settings.priorities or (0,) * DSCPS
+        of = (settings.written(dscp) + struct.pack("=2xI", priorities[dscp]) for dscp in range(DSCPS))
+        self._object.map(".bss").update(0, settings.packed() + b"".join(of))
 
     def attach(self, ifname: str) -> None:
         """Tag packets that leave through this interface of the current network namespace. Idempotent.
@@ -132,7 +129,7 @@ class Tagger(Resource):
 
     def seen(self) -> int:
         """Return how many packets the program has seen, at all its interfaces of `attach`."""
-        return sum(self._object.map("seen").lookup_sum(0, "=Q") or ())
+        return sum(counted.packets for counted in self.counters(range(DSCPS + 1)))
 
     def counters(self, dscps: Iterable[int] = range(DSCPS)) -> tuple[TagCounters, ...]:
         """Return the counters of these DSCPs."""

@@ -20,9 +20,10 @@
  *   5. Note how long the switch took to forward the packet. An emulated port also has a program at
  *      clsact ingress, sluice_arrival, which notes when each sampled packet arrived.
  *
- * One load of the program serves all ports of a switch, because the maps have the ifindex as their
- * key. A port without settings only gets its classes. The CPUs that send to a port share its
- * virtual queue, so a spin lock guards it.
+ * One load of the program serves all ports of a switch, because the settings have the ifindex as their
+ * key. They say where in the arrays the rest of a port is, because a look-up in a hash takes longer. A port
+ * without settings only gets its classes. The CPUs that send to a port share its virtual queue, so a spin
+ * lock guards it.
  *
  * Two steps are global functions. The kernel verifies each of them once, and not again after each way that leads to
  * it, so the program loads in a quarter of the time.
@@ -57,6 +58,9 @@
 
 #define BULK_MAX 64 /* most packets that leave a qdisc at once */
 
+extern int LINUX_KERNEL_VERSION __kconfig;
+extern void *bpf_cast_to_kern_ctx(void *context) __ksym __weak;
+
 struct port_state {
 	struct sl_vq_state queue;
 	__u64 late_ns; /* time in which the port had packets but did not send at its rate */
@@ -65,34 +69,10 @@ struct port_state {
 	struct bpf_spin_lock lock;
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, PORTS_MAX);
-	__type(key, __u32);
-	__type(value, struct port_settings);
-} settings SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(map_flags, BPF_F_NO_PREALLOC); /* a new port must not get memory whose lock is still held */
-	__uint(max_entries, PORTS_MAX);
-	__type(key, __u32);
-	__type(value, struct port_state);
-} states SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_HASH);
-	__uint(max_entries, PORTS_MAX);
-	__type(key, __u32);
-	__type(value, struct port_counters);
-} counters SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_HASH);
-	__uint(max_entries, PORTS_MAX);
-	__type(key, __u32);
-	__type(value, struct port_tags);
-} tags SEC(".maps");
+MAP_BY_NUMBER(settings, HASH, PORTS_MAX, struct port_settings);
+MAP_BY_NUMBER(states, ARRAY, PORTS_MAX, struct port_state);
+MAP_BY_NUMBER(counters, PERCPU_ARRAY, PORTS_MAX, struct port_counters);
+MAP_BY_NUMBER(tags, PERCPU_ARRAY, PORTS_MAX, struct port_tags);
 
 struct flow_queues {
 	struct sl_dqs law;
@@ -131,12 +111,7 @@ struct {
 	__type(value, __u64);
 } arrivals SEC(".maps");
 
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct delays);
-} forwarding SEC(".maps");
+MAP_BY_NUMBER(forwarding, PERCPU_ARRAY, 1, struct delays);
 
 /* The outermost 802.1Q tag, in the metadata or in front of the payload; -1 if there is none. */
 static __always_inline int outer_vlan_tci(struct __sk_buff *skb)
@@ -197,8 +172,8 @@ static __always_inline int is_fin(struct __sk_buff *skb, __u32 ip_offset, __be16
 /* Count the packet by its DSCP, and return the queue of that DSCP. What is not IP goes first. */
 static __always_inline __u32 queue_by_dscp(struct __sk_buff *skb, const struct port_settings *set, __u32 packets)
 {
-	__u32 port = skb->ifindex, offset, dscp;
-	struct port_tags *all = bpf_map_lookup_elem(&tags, &port);
+	__u32 place = set->place, offset, dscp;
+	struct port_tags *all = bpf_map_lookup_elem(&tags, &place);
 	__be16 ethertype;
 	int tos;
 
@@ -218,14 +193,19 @@ static __always_inline __u32 queue_by_dscp(struct __sk_buff *skb, const struct p
 }
 
 /*
- * Bytes that wait in the port's HTB queues. The verifier allows no arithmetic on the pointer in
- * the context. Read from the stack, the pointer is a plain number.
+ * Bytes that wait in the port's HTB queues. The verifier allows no arithmetic on the pointer in the context. Before
+ * Linux 6.2 nothing else gives one, but read from the stack it is a plain number, with which each step costs a call.
  */
 static __always_inline __u32 waiting_bytes(struct __sk_buff *skb)
 {
 	struct sk_buff *packet = NULL;
 	struct Qdisc *root;
 
+	if (LINUX_KERNEL_VERSION >= KERNEL_VERSION(6, 2, 0)) {
+		packet = bpf_cast_to_kern_ctx(skb);
+		root = packet->dev->qdisc;
+		return root->handle == HTB_MAJOR ? root->qstats.backlog : 0;
+	}
 	bpf_probe_read_kernel(&packet, sizeof(packet), &skb);
 	root = BPF_CORE_READ(packet, dev, qdisc);
 	return BPF_CORE_READ(root, handle) == HTB_MAJOR ? BPF_CORE_READ(root, qstats.backlog) : 0;
@@ -234,13 +214,11 @@ static __always_inline __u32 waiting_bytes(struct __sk_buff *skb)
 /* Is this an IPv4 packet without ports: another protocol than TCP and UDP, or a later fragment? */
 static __always_inline int lacks_ports(struct __sk_buff *skb)
 {
-	struct iphdr ip;
+	struct transport t = {.ip_offset = ETH_HLEN};
 
-	if (skb->protocol != bpf_htons(ETH_P_IP) || bpf_skb_load_bytes(skb, ETH_HLEN, &ip, sizeof(ip)))
+	if (skb->protocol != bpf_htons(ETH_P_IP) || ipv4_transport(skb, &t))
 		return 0;
-	if (ip.frag_off & bpf_htons(IPV4_FRAGMENT_OFFSET))
-		return 1;
-	return ip.protocol != IPPROTO_TCP && ip.protocol != IPPROTO_UDP;
+	return t.later_fragment || (t.protocol != IPPROTO_TCP && t.protocol != IPPROTO_UDP);
 }
 
 /*
@@ -260,8 +238,8 @@ static __always_inline __u32 rank_of(struct __sk_buff *skb, __u32 queue, __u32 u
 __noinline enum sl_vq_verdict arrive(struct __sk_buff *skb, const struct port_settings *set, __u32 *queue,
 				     __u32 len_bytes, __u32 waiting)
 {
-	__u32 port = skb->ifindex, random = 0, rank = 0, ranked;
-	struct port_state *state = bpf_map_lookup_elem(&states, &port);
+	__u32 place = set ? set->place : 0, random = 0, rank = 0, ranked;
+	struct port_state *state = bpf_map_lookup_elem(&states, &place);
 	struct sl_vq_settings law, budget = {.buffer_bytes = NOT_IP_BURST_BYTES};
 	struct sl_by_rank by_rank;
 	enum sl_vq_verdict verdict;
@@ -308,10 +286,10 @@ static __always_inline int mark(struct __sk_buff *skb)
 	return bpf_skb_ecn_set_ce(skb);
 }
 
-static __always_inline void count(__u32 port, __u32 queue, __u32 len_bytes, __u32 packets, enum sl_vq_verdict verdict,
-				  int marked)
+static __always_inline void count(__u32 place, __u32 queue, __u32 len_bytes, __u32 packets,
+				  enum sl_vq_verdict verdict, int marked)
 {
-	struct port_counters *all = bpf_map_lookup_elem(&counters, &port);
+	struct port_counters *all = bpf_map_lookup_elem(&counters, &place);
 	struct queue_counters *c;
 
 	if (!all)
@@ -368,18 +346,23 @@ __noinline __u32 flow_class(struct __sk_buff *skb, const struct port_settings *s
 	return at < PORT_SUB_QUEUES ? (PORT_FLOW_MAJOR + queue) << 16 | (at + 1) : 0;
 }
 
-/* Fill the key of an IP packet. Returns whether it belongs to the sample: one packet of SAMPLE_OF, at every port. */
+/* Is the packet in the sample, one of SAMPLE_OF, at every port? If so, fill its key. Only IP packets are. */
 static __always_inline int sampled(struct __sk_buff *skb, struct passage *key)
 {
 	int ipv4 = skb->protocol == bpf_htons(ETH_P_IP);
 	__u32 offset = ipv4 ? sizeof(struct iphdr) : sizeof(struct ipv6hdr);
 	__u32 id_offset = ipv4 ? offsetof(struct iphdr, id) & ~3U : offsetof(struct ipv6hdr, saddr) + 12;
+	const __be32 *transport, *id = is_ip(skb) ? header_at(skb, ETH_HLEN + id_offset, sizeof(*id)) : NULL;
 
-	if (!is_ip(skb) || bpf_skb_load_bytes(skb, ETH_HLEN + offset, key->transport, sizeof(key->transport)) ||
-	    bpf_skb_load_bytes(skb, ETH_HLEN + id_offset, &key->id, sizeof(key->id)))
+	if (!id)
 		return 0;
-	return (bpf_ntohl(key->transport[1]) + bpf_ntohl(key->transport[2]) + bpf_ntohl(key->id)) * GOLDEN_RATIO <
-	       ~0U / SAMPLE_OF;
+	key->id = *id;
+	transport = header_at(skb, ETH_HLEN + offset, sizeof(key->transport));
+	if (!transport || (bpf_ntohl(transport[1]) + bpf_ntohl(transport[2]) + bpf_ntohl(key->id)) * GOLDEN_RATIO >=
+				  ~0U / SAMPLE_OF)
+		return 0;
+	__builtin_memcpy(key->transport, transport, sizeof(key->transport));
+	return 1;
 }
 
 /* Clsact ingress of an emulated port. */
@@ -424,26 +407,28 @@ int sluice_port(struct __sk_buff *skb)
 	 */
 	__u32 port = skb->ifindex, htb_bytes = skb->wire_len, packets = skb->gso_segs ?: 1;
 	struct port_settings *set = bpf_map_lookup_elem(&settings, &port);
-	__u32 by_dscp = set ? set->by_dscp : PORT_BY_RULE;
-	__u32 queue = by_dscp ? queue_by_dscp(skb, set, packets) : take_queue(skb, set), len_bytes = skb->len;
-	__u32 waiting = waiting_bytes(skb);
-	enum sl_vq_verdict verdict = SL_VQ_PASS;
+	__u32 queue = set && set->by_dscp ? queue_by_dscp(skb, set, packets) : take_queue(skb, set);
+	__u32 len_bytes = skb->len, waiting;
+	enum sl_vq_verdict verdict;
 	int marked = 0;
 
-	if (by_dscp == PORT_COUNTS_DSCP) {
-		count(port, 0, len_bytes, packets, SL_VQ_PASS, 0);
+	if (!set) {
+		skb->priority = HTB_MAJOR | (queue + 1);
 		return TC_ACT_UNSPEC;
 	}
-	if (set)
-		count_forwarding(skb, set->marking.rate_bps);
-	if (set)
-		verdict = arrive(skb, set, &queue, htb_bytes, waiting);
+	if (set->by_dscp == PORT_COUNTS_DSCP) {
+		count(set->place, 0, len_bytes, packets, SL_VQ_PASS, 0);
+		return TC_ACT_UNSPEC;
+	}
+	count_forwarding(skb, set->marking.rate_bps);
+	waiting = waiting_bytes(skb);
+	verdict = arrive(skb, set, &queue, htb_bytes, waiting);
 	skb->priority = HTB_MAJOR | (queue + 1);
 	if (verdict == SL_VQ_MARK)
 		marked = mark(skb);
-	if (set && set->flow_queues.queues && verdict != SL_VQ_DROP)
+	if (set->flow_queues.queues && verdict != SL_VQ_DROP)
 		skb->mark = flow_class(skb, set, queue, waiting);
-	count(port, queue, len_bytes, packets, verdict, marked);
+	count(set->place, queue, len_bytes, packets, verdict, marked);
 	return verdict == SL_VQ_DROP ? TC_ACT_STOLEN : TC_ACT_UNSPEC;
 }
 

@@ -27,6 +27,8 @@ struct port_settings {
 	__u32 vlan_queue; /* of frames of the operator's VLANs */
 	__u32 by_dscp;	  /* enum port_by_dscp */
 	__u8 queue_of[PORT_DSCPS];
+	__u32 place; /* of the port in the arrays */
+	__u32 unused;
 };
 
 /* At a switch that Sluice's rules do not forward, the program itself reads the tags. */
@@ -36,7 +38,7 @@ enum port_by_dscp {
 	PORT_QUEUES_DSCP, /* count them, and choose the queue by the DSCP */
 };
 
-/* Map "tags": per CPU, key = ifindex. Packets that the port was given, also those that it dropped then. */
+/* Map "tags": per CPU, key = place. Packets that the port was given, also those that it dropped then. */
 struct port_tags {
 	struct {
 		__u64 packets;
@@ -53,7 +55,7 @@ struct queue_counters {
 	__u64 not_markable; /* due for a mark, but not ECN-capable (or already CE) */
 };
 
-/* Map "counters": per CPU, key = ifindex. */
+/* Map "counters": per CPU, key = place. */
 struct port_counters {
 	struct queue_counters queues[PORT_QUEUES];
 };
@@ -86,7 +88,7 @@ struct departures {
 	__u32 unused;
 };
 
-_Static_assert(sizeof(struct port_settings) == 160, "as in port.py");
+_Static_assert(sizeof(struct port_settings) == 168, "as in port.py");
 _Static_assert(sizeof(struct sl_vq_state) == 24, "as in port.py");
 _Static_assert(sizeof(struct port_counters) == 320, "as in port.py");
 _Static_assert(sizeof(struct port_tags) == 1536, "as in port.py");

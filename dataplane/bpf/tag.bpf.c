@@ -28,6 +28,7 @@
  * With segmentation offload, the hook sees one large packet. All its segments get the tag of its
  * first byte.
  */
+#include <bpf/bpf_core_read.h>
 #include "tag_of_flow.bpf.h"
 #include "guest.bpf.h"
 
@@ -50,56 +51,11 @@ struct {
 	__type(value, struct flow);
 } flows SEC(".maps");
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct tag_settings);
-} settings SEC(".maps");
+struct tag_policy policy;
 
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, TAG_DSCPS);
-	__type(key, __u32);
-	__type(value, struct tag_counters);
-} counters SEC(".maps");
-
-/* Packets of any kind that the program has seen. */
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, __u64);
-} seen SEC(".maps");
-
-/* The same at interfaces of guests. The compiled program reads an array without a call. */
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, GUEST_COUNTS);
-	__type(key, __u32);
-	__type(value, __u64);
-} guest_seen SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, TAG_DSCPS);
-	__type(key, __u32);
-	__type(value, struct tag_foreign);
-} foreign SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, TAG_DSCPS);
-	__type(key, __u32);
-	__type(value, struct tag_written);
-} written SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, TAG_DSCPS);
-	__type(key, __u32);
-	__type(value, __u32);
-} priorities SEC(".maps");
+MAP_BY_NUMBER(counters, PERCPU_ARRAY, TAG_DSCPS + 1, struct tag_counters);
+MAP_BY_NUMBER(guest_seen, PERCPU_ARRAY, GUEST_COUNTS, __u64);
+MAP_BY_NUMBER(foreign, PERCPU_ARRAY, TAG_DSCPS, struct tag_foreign);
 
 /* Where an unconnected socket sends. Fragments of a datagram after the first have port 0. */
 struct destination {
@@ -117,18 +73,6 @@ struct {
 	__type(value, struct sl_tag_state);
 } destinations SEC(".maps");
 
-static __always_inline struct tag_settings current_settings(void)
-{
-	__u32 key = 0;
-	struct tag_settings *set = bpf_map_lookup_elem(&settings, &key), none = {};
-
-	if (set)
-		none = *set;
-	if (!none.idle_gap_ns)
-		none.idle_gap_ns = SL_DEFAULT_IDLE_GAP_NS;
-	return none;
-}
-
 static __always_inline struct flow *flow_of(struct bpf_sock *sk)
 {
 	return bpf_sk_storage_get(&flows, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
@@ -136,9 +80,7 @@ static __always_inline struct flow *flow_of(struct bpf_sock *sk)
 
 static __always_inline int is_reserved(__u32 dscp)
 {
-	const struct tag_written *w = bpf_map_lookup_elem(&written, &dscp);
-
-	return w && w->reserved;
+	return policy.of[sl_index(dscp, TAG_DSCPS)].written.reserved;
 }
 
 /*
@@ -162,13 +104,21 @@ static __always_inline int is_connection(const struct bpf_sock *sk)
 	       sk->state != BPF_TCP_TIME_WAIT;
 }
 
+/* When TCP lets the packet go, by CLOCK_MONOTONIC. TCP has noted it since Linux 5.18, and to ask takes longer. */
+static __always_inline __u64 sent_ns(struct __sk_buff *skb)
+{
+	if (bpf_core_field_exists(skb->tstamp_type) && skb->tstamp_type == BPF_SKB_TSTAMP_DELIVERY_MONO)
+		return skb->tstamp;
+	return bpf_ktime_get_ns();
+}
+
 /* Tag of a TCP segment, SL_TAG_UNTAGGED if it must stay unchanged, or a negative error. */
 static __always_inline int tcp_tag(struct __sk_buff *skb, const struct transport *t, struct bpf_sock *sk)
 {
-	int err, is_of_connection = is_connection(sk);
+	int is_of_connection = is_connection(sk);
 	const struct socket_flow *known = NULL;
-	struct tag_settings set;
-	struct tcphdr tcp;
+	const struct tag_settings *set = &policy.settings;
+	const struct tcphdr *tcp;
 	struct bpf_tcp_sock *tp;
 	struct flow *flow;
 	__u64 attained, now_ns;
@@ -178,30 +128,30 @@ static __always_inline int tcp_tag(struct __sk_buff *skb, const struct transport
 		known = bpf_sk_storage_get(&sluice_flow_2, sk, 0, 0);
 	if (known && known->tag.last_data_ns)
 		return SL_TAG_UNTAGGED;
-	err = bpf_skb_load_bytes(skb, t->offset, &tcp, sizeof(tcp));
-	if (err)
-		return err;
-	headers = t->offset + tcp.doff * 4;
+	tcp = header_at(skb, t->offset, sizeof(*tcp));
+	if (!tcp)
+		return -EFAULT;
+	headers = t->offset + tcp->doff * 4;
 	data_bytes = skb->len > headers ? skb->len - headers : 0;
-	if ((tcp.syn && !data_bytes) || !is_of_connection)
+	if ((tcp->syn && !data_bytes) || !is_of_connection)
 		return SL_TAG_ATTAINED_FIRST;
 	flow = flow_of(sk);
 	if (!flow)
 		return -ENOMEM;
-	tp = bpf_tcp_sock(sk);
-	if (!tp)
+	if (sk->protocol != IPPROTO_TCP)
 		return -EPROTONOSUPPORT;
-	set = current_settings();
-	seq = bpf_ntohl(tcp.seq) + tcp.syn;
-	now_ns = bpf_ktime_get_ns();
-	attained = sl_tag_segment(&flow->tag, seq, data_bytes, tp->snd_una, now_ns,
-				  sl_tag_gap_ns(set.idle_gap_ns, tp->srtt_us >> SRTT_SHIFT));
-	if (tcp.fin && !sl_tag_carried_data(&flow->tag))
+	seq = bpf_ntohl(tcp->seq) + tcp->syn;
+	now_ns = sent_ns(skb);
+	/* What only an idle or declared flow needs costs a call. */
+	tp = known || sl_tag_idle(&flow->tag, now_ns, set->idle_gap_ns) ? bpf_tcp_sock(sk) : NULL;
+	attained = sl_tag_segment(&flow->tag, seq, data_bytes, tp ? tp->snd_una : 0, now_ns,
+				  sl_tag_gap_ns(set->idle_gap_ns, tp ? tp->srtt_us >> SRTT_SHIFT : 0));
+	if (tcp->fin && !sl_tag_carried_data(&flow->tag))
 		return SL_TAG_UNTAGGED;
-	if (!known)
+	if (!known || !tp)
 		return sl_attained_tag(sl_tag_shown(attained, data_bytes));
 	return tag_of_flow(known, tp->bytes_acked + (__u64)(__s64)(__s32)(seq - tp->snd_una), data_bytes, attained,
-			   now_ns, &set);
+			   now_ns, set);
 }
 
 /* Fill the destination of a packet of a socket. */
@@ -242,7 +192,7 @@ static __always_inline int udp_tag(struct __sk_buff *skb, const struct transport
 {
 	__u32 headers = t->offset + (t->later_fragment ? 0 : sizeof(struct udphdr));
 	__u32 data_bytes = skb->len > headers ? skb->len - headers : 0;
-	__u64 attained, now_ns, gap_ns = current_settings().idle_gap_ns;
+	__u64 attained, now_ns, gap_ns = policy.settings.idle_gap_ns;
 	struct flow *flow;
 
 	if (!sk)
@@ -299,9 +249,9 @@ static __always_inline int packet_tag(struct __sk_buff *skb, struct bpf_sock *fu
 	return -EPROTONOSUPPORT;
 }
 
-static __always_inline void count(struct __sk_buff *skb, __u32 dscp)
+static __always_inline void count(struct __sk_buff *skb, __u32 place)
 {
-	struct tag_counters *c = bpf_map_lookup_elem(&counters, &dscp);
+	struct tag_counters *c = bpf_map_lookup_elem(&counters, &place);
 
 	if (c) {
 		c->packets++;
@@ -358,9 +308,7 @@ static __always_inline int is_cookie(struct __sk_buff *skb)
 /* The DSCP for this tag, or for the one that stands for it if it is reserved; TAG_NONE if the policy does not act. */
 static __always_inline __u32 tag_written(__u32 tag)
 {
-	const struct tag_written *w = bpf_map_lookup_elem(&written, &tag);
-
-	return w ? w->as : TAG_NONE;
+	return policy.of[sl_index(tag, TAG_DSCPS)].written.as;
 }
 
 /* If there is a tag and the policy acts on this host, write it. Return the DSCP with which the packet leaves. */
@@ -386,31 +334,28 @@ static __always_inline __u32 tag(struct __sk_buff *skb, __u8 tos)
 		dscp = write_tag(skb, tos, has_tag ? packet_tag(skb, full, is_guest) : SL_TAG_ATTAINED_FIRST);
 	if (before && !is_guest && (keeps || !is_local || before != dscp))
 		note_foreign(before, is_local, full);
-	if (is_local)
-		count(skb, dscp);
+	count(skb, is_local ? dscp : TAG_DSCPS);
 	return dscp;
 }
 
 /* The queue of the host's own link (dataplane/link_queues.py). It follows the DSCP, as at a switch. */
 static __always_inline void choose_queue(struct __sk_buff *skb, __u32 dscp)
 {
-	__u32 *priority = bpf_map_lookup_elem(&priorities, &dscp);
+	__u32 priority = policy.of[sl_index(dscp, TAG_DSCPS)].priority;
 
-	if (priority && *priority)
-		skb->priority = *priority;
+	if (priority)
+		skb->priority = priority;
 }
 
 SEC("tc")
 int sluice_tag(struct __sk_buff *skb)
 {
 	int tos = is_ip(skb) ? ip_tos(skb) : -1;
-	__u32 zero = 0;
-	__u64 *packets = bpf_map_lookup_elem(&seen, &zero);
 
-	if (packets)
-		(*packets)++;
 	if (tos >= 0)
 		choose_queue(skb, tag(skb, tos));
+	else
+		count(skb, TAG_DSCPS);
 	return TC_ACT_UNSPEC;
 }
 
@@ -442,7 +387,7 @@ int sluice_guest(struct __sk_buff *skb)
 		return TC_ACT_UNSPEC;
 	skb->tc_index = OF_GUEST;
 	before = tos >> DSCP_SHIFT;
-	tag = guest_tag(skb, &key, current_settings().idle_gap_ns);
+	tag = guest_tag(skb, &key, policy.settings.idle_gap_ns);
 	if (before && is_reserved(before)) {
 		note_guest(before, &key);
 		return TC_ACT_UNSPEC;

@@ -3,7 +3,6 @@
 #ifndef SLUICE_TAG_H
 #define SLUICE_TAG_H
 
-/* Map "settings": one entry, key 0. */
 struct tag_settings {
 	__u64 idle_gap_ns;
 	__u64 carries;		  /* TAG_DEADLINES, TAG_SIZES: carried instead of the bytes sent */
@@ -14,7 +13,7 @@ struct tag_settings {
 #define TAG_SIZES 2	   /* flows of known size carry its class */
 #define TAG_FORGETS_LATE 4 /* a passed deadline counts as none */
 
-/* Map "counters": per CPU, key = DSCP when the packet left; only packets of local sockets. */
+/* Map "counters": per CPU, key = DSCP when the packet left, or TAG_DSCPS for all packets not of local sockets. */
 #define TAG_DSCPS 64
 struct tag_counters {
 	__u64 packets;
@@ -26,10 +25,18 @@ struct tag_counters {
 
 #define TAG_NONE 255
 
-/* Map "written": key = DSCP. The program fills it before it attaches the tagger. */
 struct tag_written {
 	__u8 reserved; /* a packet that has this DSCP keeps it */
 	__u8 as;       /* the DSCP that is written for this tag, or TAG_NONE: the packet keeps its own */
+};
+
+/* The variable "policy", in the map ".bss" at key 0. The program fills it before it attaches the tagger. */
+struct tag_policy {
+	struct tag_settings settings;
+	struct {
+		struct tag_written written;
+		__u32 priority; /* of packets with this DSCP; 0: the priority stays */
+	} of[TAG_DSCPS];
 };
 
 /*
@@ -43,8 +50,6 @@ struct tag_foreign {
 	__u16 src_port;
 	__u16 dst_port;
 };
-
-/* Map "priorities": key = DSCP, value = the packet's priority, __u32; 0: the priority stays. */
 
 _Static_assert(sizeof(struct tag_written) == 2, "as in tagger.py");
 _Static_assert(sizeof(struct tag_foreign) == 24, "as in tagger.py");

@@ -24,14 +24,13 @@ struct transport {
 
 static __always_inline int ipv4_transport(struct __sk_buff *skb, struct transport *t)
 {
-	struct iphdr ip;
-	int err = bpf_skb_load_bytes(skb, t->ip_offset, &ip, sizeof(ip));
+	const struct iphdr *ip = header_at(skb, t->ip_offset, sizeof(*ip));
 
-	if (err)
-		return err;
-	t->offset = t->ip_offset + ip.ihl * 4;
-	t->protocol = ip.protocol;
-	t->later_fragment = (bpf_ntohs(ip.frag_off) & IPV4_FRAGMENT_OFFSET) != 0;
+	if (!ip)
+		return -EFAULT;
+	t->offset = t->ip_offset + ip->ihl * 4;
+	t->protocol = ip->protocol;
+	t->later_fragment = (bpf_ntohs(ip->frag_off) & IPV4_FRAGMENT_OFFSET) != 0;
 	return 0;
 }
 
@@ -39,34 +38,34 @@ static __always_inline int ipv4_transport(struct __sk_buff *skb, struct transpor
 static __always_inline int ipv6_skip_extension(struct __sk_buff *skb, struct transport *t)
 {
 	/* Other headers begin alike: next header, then the length in 8 octets after the first 8. */
-	struct frag_hdr fragment;
-	int err;
+	const struct frag_hdr *header;
 
 	if (t->protocol != IPPROTO_HOPOPTS && t->protocol != IPPROTO_ROUTING && t->protocol != IPPROTO_DSTOPTS &&
 	    t->protocol != IPPROTO_FRAGMENT)
 		return 0;
-	err = bpf_skb_load_bytes(skb, t->offset, &fragment, sizeof(fragment));
-	if (err)
-		return err;
+	header = header_at(skb, t->offset, sizeof(*header));
+	if (!header)
+		return -EFAULT;
 	if (t->protocol == IPPROTO_FRAGMENT) {
-		t->later_fragment = (bpf_ntohs(fragment.frag_off) & ~7) != 0;
-		t->offset += sizeof(fragment);
+		t->later_fragment = (bpf_ntohs(header->frag_off) & ~7) != 0;
+		t->offset += sizeof(*header);
 	} else {
-		t->offset += (fragment.reserved + 1) * 8;
+		t->offset += (header->reserved + 1) * 8;
 	}
-	t->protocol = fragment.nexthdr;
+	t->protocol = header->nexthdr;
 	return 1;
 }
 
-static __always_inline int ipv6_transport(struct __sk_buff *skb, struct transport *t)
+/* A function of its own, because several places call it. */
+static __noinline int ipv6_transport(struct __sk_buff *skb, struct transport *t)
 {
-	__u8 next_header;
-	int i, err = bpf_skb_load_bytes(skb, t->ip_offset + offsetof(struct ipv6hdr, nexthdr), &next_header, 1);
+	const struct ipv6hdr *ip = header_at(skb, t->ip_offset, sizeof(*ip));
+	int i, err;
 
-	if (err)
-		return err;
-	t->offset = t->ip_offset + sizeof(struct ipv6hdr);
-	t->protocol = next_header;
+	if (!ip)
+		return -EFAULT;
+	t->offset = t->ip_offset + sizeof(*ip);
+	t->protocol = ip->nexthdr;
 	t->later_fragment = 0;
 #pragma unroll /* Linux 6.1 refuses a loop whose end is no jump */
 	for (i = 0; i < IPV6_EXTENSIONS_MAX && !t->later_fragment; i++) {
@@ -77,8 +76,8 @@ static __always_inline int ipv6_transport(struct __sk_buff *skb, struct transpor
 	return 0;
 }
 
-/* Fill `t`, whose ip_offset and ethertype are known. A function of its own, because several places call it. */
-static __noinline int find_transport(struct __sk_buff *skb, struct transport *t)
+/* Fill `t`, whose ip_offset and ethertype are known. */
+static __always_inline int find_transport(struct __sk_buff *skb, struct transport *t)
 {
 	if (t->ethertype == bpf_htons(ETH_P_IP))
 		return ipv4_transport(skb, t);
@@ -89,27 +88,30 @@ static __noinline int find_transport(struct __sk_buff *skb, struct transport *t)
 static __always_inline __u32 tunnelled_frame(struct __sk_buff *skb, const struct transport *t)
 {
 	__u32 inside = t->offset + sizeof(struct udphdr) + TUNNEL_HEADER;
-	struct udphdr udp;
-	__u8 geneve;
+	const struct udphdr *udp;
+	const __u8 *geneve;
 
-	if (t->protocol != IPPROTO_UDP || t->later_fragment || bpf_skb_load_bytes(skb, t->offset, &udp, sizeof(udp)))
+	if (t->protocol != IPPROTO_UDP || t->later_fragment)
 		return 0;
-	if (udp.dest == bpf_htons(VXLAN_PORT) || udp.dest == bpf_htons(VXLAN_PORT_OF_LINUX))
+	udp = header_at(skb, t->offset, sizeof(*udp));
+	if (udp && (udp->dest == bpf_htons(VXLAN_PORT) || udp->dest == bpf_htons(VXLAN_PORT_OF_LINUX)))
 		return inside;
-	if (udp.dest != bpf_htons(GENEVE_PORT) ||
-	    bpf_skb_load_bytes(skb, t->offset + sizeof(udp), &geneve, sizeof(geneve)))
+	if (!udp || udp->dest != bpf_htons(GENEVE_PORT))
 		return 0;
-	return inside + (geneve & GENEVE_OPTIONS) * 4;
+	geneve = header_at(skb, t->offset + sizeof(*udp), sizeof(*geneve));
+	return geneve ? inside + (*geneve & GENEVE_OPTIONS) * 4 : 0;
 }
 
 /* Go on to the packet in this frame. */
 static __always_inline int find_transport_in_frame(struct __sk_buff *skb, __u32 frame, struct transport *t)
 {
-	int err = bpf_skb_load_bytes(skb, frame + offsetof(struct ethhdr, h_proto), &t->ethertype,
-				     sizeof(t->ethertype));
+	const struct ethhdr *inner = header_at(skb, frame, sizeof(*inner));
 
+	if (!inner)
+		return -EFAULT;
+	t->ethertype = inner->h_proto;
 	t->ip_offset = frame + ETH_HLEN;
-	return err ?: find_transport(skb, t);
+	return find_transport(skb, t);
 }
 
 /* Load the source or destination address. One of IPv4 fills the first word. */

@@ -53,7 +53,7 @@ BACKLOG, PHANTOM = 0, 16
 
 def level_bytes(program: PortProgram, place: int = BACKLOG, ifname: str = PORT) -> int:
     """Return the virtual queue of a port, or its phantom queue, after the last arrival."""
-    state = program._object.map("states").lookup(program._indices[ifname]) or b""
+    state = program._object.map("states").lookup(program._places[ifname]) or b""
     return int(struct.unpack_from("=Q", state, place)[0]) // (8 * 10**9)
 
 

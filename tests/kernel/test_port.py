@@ -46,6 +46,7 @@ from tests.kernel.watching import make_queues, packets_by_queue, sent_and_backlo
 
 SK_BUFF_BYTES, SK_BUFF_MARK, SK_BUFF_IFINDEX = 192, 8, 40
 """struct __sk_buff of bpf.h."""
+SOL_PACKET, PACKET_VNET_HDR = 263, 15
 
 
 @pytest.mark.parametrize("ip", [ipv4, ipv6])
@@ -121,7 +122,7 @@ def test_marks_packets_that_find_more_than_k_and_changes_nothing_else(port: Port
 def set_backlog(program: PortProgram, size_bytes: int) -> None:
     """Put this backlog into the port's virtual queue."""
     state = struct.pack("=QQQQ64x24xIxxxx", size_bytes * 8 * 10**9, time.monotonic_ns(), 0, 0, 0)
-    program._object.map("states").update(socket.if_nametoindex(PORT), state)
+    program._object.map("states").update(program._places[PORT], state)
     assert level_bytes(program) == size_bytes
 
 
@@ -321,6 +322,22 @@ def with_protocol(protocol: int, payload: bytes) -> bytes:
     ip = bytearray(ipv4(5 << 2, payload))
     ip[9], ip[20:] = protocol, payload
     return bytes(ip)
+
+
+def test_headers_outside_the_first_part_of_a_packet_are_read(port: Port, pair: Pair) -> None:
+    """Drivers may put the Ethernet header alone there. The other frame ends within its IP header."""
+    program, sender, capture = port
+    program.set(PORT, LEFT)
+    for host in (pair.a, pair.b):
+        host.run("ip", "link", "set", "dev", "eth0", "mtu", "9000")
+    sender.setsockopt(SOL_PACKET, PACKET_VNET_HDR, 1)
+    first_part = struct.pack("=BBHHHH", 0, 0, 14, 0, 0, 0)
+    segment = struct.pack("!HHIIBBHHH", 1000, 2000, 1, 1, 5 << 4, 0x11, 100, 0, 0) + bytes(5000)
+    for ip in (with_protocol(socket.IPPROTO_TCP, segment), ipv4(5 << 2, b"")[:10]):
+        sender.send(first_part + frame(ip))
+    received(capture, 2)
+    (counted,) = program.tags(PORT)
+    assert (counted.dscp, counted.packets, counted.ends) == (5, 2, 1)
 
 
 def test_by_dscp__without_queues_the_program_changes_nothing(port: Port) -> None:

@@ -9,7 +9,7 @@ from sluice.policy.errors import EnvironmentLacking, SluiceError
 from tests.kernel.conftest import Pair
 from tests.kernel.lab import connect
 from tests.kernel.objects import add_filter, ending_program
-from tests.kernel.port_frames import OPEN, PORT, Port, frame, ipv4, received
+from tests.kernel.port_frames import OPEN, PORT, Port, frame, ipv4, level_bytes, received
 
 
 def test_attach__again_keeps_counters_and_a_new_process_takes_over(port: Port, pair: Pair) -> None:
@@ -48,6 +48,20 @@ def test_attach__a_new_port_with_an_old_name_starts_from_zero(pair: Pair) -> Non
         assert not program.is_attached(PORT)
         with pytest.raises(KeyError):
             program.counters(PORT)
+
+
+def test_attach__a_port_in_the_place_of_one_that_left_starts_from_zero(port: Port, pair: Pair) -> None:
+    program, sender, capture = port
+    for _ in range(2):
+        sender.send(frame(ipv4(0, b"1"), 4 << 13))
+        received(capture, 1)
+        assert (program.counters(PORT)[4].packets, level_bytes(program) > 0) == (1, True)
+        with pair.a:
+            program.attach("lo", OPEN)
+            program.detach(PORT)
+            program.attach(PORT, OPEN)
+        assert (program.counters(PORT)[4].packets, level_bytes(program)) == (0, 0)
+    assert program.counters("lo")[4].packets == 0
 
 
 def test_attach__leaves_the_filters_of_others_and_their_order(port: Port, pair: Pair) -> None:
