@@ -18,6 +18,7 @@ from sluice.policy.schemes.ports import (
     PortMarking,
     last_mark_bytes,
     least_class_rate_bps,
+    mark_most_q32,
     port_burst_bytes,
 )
 from sluice.policy.thresholds.static import unscheduled_cutoffs
@@ -283,6 +284,7 @@ def flows_in_turn() -> _fabric.Discipline:
 def _mark(settings: _fabric.PortSettings, marking: PortMarking, rate_bps: int) -> None:
     settings.mark_bytes = marking.mark_bytes or 0
     settings.mark_max_bytes = marking.mark_max_bytes or 0
+    settings.mark_most_q32 = mark_most_q32(marking.mark_chance)
     settings.mark_by = _fabric.MarkBy[marking.mark_by]
     settings.last_queue = marking.last_queue
     settings.last_mark_bytes = last_mark_bytes(marking.mark_bytes, marking.last_mark_factor)

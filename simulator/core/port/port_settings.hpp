@@ -37,9 +37,9 @@ struct PortSettings {
 	auto all() const
 	{
 		return std::tie(bps, delay, burst_bytes, buffer_bytes, marking.mark_bytes, marking.mark_max_bytes,
-				marking.phantom_rate_bps, marking.phantom_mark_bytes, mark_by, last_queue,
-				last_mark_bytes, drop_order, count_tags, count_queues, grants_rates, tells_hosts,
-				stamps, loss_q32);
+				marking.phantom_rate_bps, marking.phantom_mark_bytes, marking.mark_most_q32, mark_by,
+				last_queue, last_mark_bytes, drop_order, count_tags, count_queues, grants_rates,
+				tells_hosts, stamps, loss_q32);
 	}
 
 	// What belongs to the link itself, and to what its host knows of it.

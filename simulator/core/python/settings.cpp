@@ -138,6 +138,7 @@ void bind_port(nb::module_ &m)
 
 	bind_field<&P::marking, &sl_vq_settings::mark_bytes>(settings, "mark_bytes");
 	bind_field<&P::marking, &sl_vq_settings::mark_max_bytes>(settings, "mark_max_bytes");
+	bind_field<&P::marking, &sl_vq_settings::mark_most_q32>(settings, "mark_most_q32");
 	bind_field<&P::marking, &sl_vq_settings::phantom_rate_bps>(settings, "phantom_rate_bps");
 	bind_field<&P::marking, &sl_vq_settings::phantom_mark_bytes>(settings, "phantom_mark_bytes");
 }
