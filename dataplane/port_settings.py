@@ -4,10 +4,10 @@
 import struct
 from dataclasses import dataclass
 
-from sluice.policy.schemes.ports import PHANTOM_PERCENT, MarkBy, PortMarking, last_mark_bytes
+from sluice.policy.schemes.ports import PHANTOM_PERCENT, MarkBy, PortMarking, last_mark_bytes, mark_most_q32
 
 DSCPS = 64
-_LAYOUT = f"=7QIxxxxQIIIxxxxII{DSCPS}sIxxxx"
+_LAYOUT = f"=8QIxxxxQIIIxxxxII{DSCPS}sIxxxx"
 """struct sl_vq_settings; struct sl_dqs_settings; struct sl_by_rank; the queue of VLANs; queues by DSCP; place."""
 _BY_RULE, _COUNTS_DSCP, _QUEUES_DSCP = range(3)
 
@@ -46,6 +46,7 @@ class PortSettings(PortMarking):
             _LAYOUT,
             *backlog,
             *phantom,
+            mark_most_q32(self.mark_chance),
             self.release_ns,
             self.sub_queues or 0,
             last_mark_bytes(self.mark_bytes, self.last_mark_factor),

@@ -71,6 +71,8 @@ class Control:
     """What scenarios may set; of a control from a file, in the file's order."""
     reads_marks: bool = True
     """Its packets ask for marks (ECN)."""
+    wants_ramp: bool = False
+    """Its scheme marks by chance between two thresholds, if it comes from a file."""
 
     @property
     def is_ours(self) -> bool:

@@ -92,6 +92,7 @@ def _control(path: Path, macros: dict[str, tuple[str, str]]) -> Control:
         file=str(path.resolve()),
         parameters=_parameters(path, *macros.get("SL_PARAMETERS", ("P", ""))),
         reads_marks=echo is not None,
+        wants_ramp=echo is not None and macros.get("SL_RAMP", ("", "0"))[1] == "1",
         needs=Need.TELEMETRY if macros.get("SL_TELEMETRY", ("", "0"))[1] == "1" else None,
     )
 

@@ -29,9 +29,12 @@ from sluice.policy import controls, tags
 from sluice.policy.errors import FieldError, SluiceError
 from sluice.policy.network.graph import Links
 from sluice.policy.schemes import SCHEMES, Marking, Scheme
+from sluice.policy.units import PACKET_BYTES
 from sluice.runtime import control_files
 from sluice.runtime.toml import is_file
 
+RAMP_BYTES = (65 * PACKET_BYTES, 130 * PACKET_BYTES)
+"""Where ports begin to mark by chance, and where they mark all packets: K of the papers, and twice that."""
 VARIABLE = "SLUICE_PLUGINS"
 """Paths of files, separated by colons."""
 GROUP = "sluice.plugins"
@@ -127,13 +130,14 @@ def _add_control(path: Path) -> None:
     except control_files.ControlFileError as error:
         raise PluginError(f"plugin: {error}") from None
     _refuse_known(str(path), "scheme", {control.name: control}, SCHEMES)
+    marking = Marking.RED if control.wants_ramp else Marking.PORT if control.reads_marks else Marking.NONE
     SCHEMES[control.name] = Scheme(
         name=control.name,
         title=control.name,
         paper=path.name,
         control=control,
-        marking=Marking.PORT if control.reads_marks else Marking.NONE,
-        marks_bytes=Scheme.marks_bytes if control.reads_marks else (),
+        marking=marking,
+        marks_bytes={Marking.NONE: (), Marking.RED: RAMP_BYTES}.get(marking, Scheme.marks_bytes),
         colour=_COLOURS[len(LOADED) % len(_COLOURS)],
         about=f"One queue under the congestion control of {path.name}.",
     )

@@ -139,6 +139,8 @@ def _obstacle(scenario: Scenario) -> str:
         or policy.definition.control is controls.DATCP
     ):
         return f'flows of scheme "{policy.scheme}" depend on their ports or receivers at every moment'
+    if scenario.simulator.shared_buffer:
+        return "[simulator.shared_buffer] lets the ports of a switch depend on each other at every moment"
     if scenario.simulator.faults:
         return "faults of links change ports and routes of the whole network"
     if tcp.keep == "threshold":

@@ -31,6 +31,8 @@ def check_paths(scenario: Scenario, policy: Policy) -> None:
             )
     if Need.GRANTS in policy.needs:
         _check_messages(scenario, policy)
+    if scenario.simulator.shared_buffer:
+        _check_shared_buffer(scenario, policy, pfc=scenario.simulator.shared_buffer.pfc)
     if Need.EXPLICIT_RATES in policy.needs and scenario.simulator.faults:
         raise FieldError(
             "simulator.fault",
@@ -40,6 +42,23 @@ def check_paths(scenario: Scenario, policy: Policy) -> None:
         raise FieldError(
             "simulator.multipath",
             f'must be "per-flow" with scheme {policy.scheme}, which reserves rates along one path of a flow',
+        )
+
+
+def _check_shared_buffer(scenario: Scenario, policy: Policy, *, pfc: bool) -> None:
+    """Raise FieldError if something else decides what a port drops, or if a host does not wait for its own port."""
+    if scenario.simulator.links == "emulated":
+        raise FieldError("simulator.links", 'must be "real" with shared_buffer')
+    if policy.needs & {Need.SHORTEST_FIRST, Need.EXPLICIT_RATES} or (policy.urgent_first and not pfc):
+        raise FieldError(
+            "simulator.shared_buffer",
+            f"must not stand beside scheme {policy.scheme}, whose ports choose what they drop. "
+            "With urgent_first = false, or with pfc, they do not, except those of d3 and pfabric",
+        )
+    if pfc and (scenario.simulator.uplink in ("kernel", "unshaped") or Need.GRANTS in policy.needs):
+        raise FieldError(
+            "simulator.shared_buffer.pfc",
+            'must be false with uplink = "kernel" or "unshaped" and with scheme homa: their hosts would not resume',
         )
 
 

@@ -7,6 +7,7 @@ import numpy as np
 
 from sluice.policy import controls
 from sluice.policy.controls import Control, Need
+from sluice.policy.errors import FieldError
 from sluice.policy.figures.metrics import Array
 from sluice.policy.network.graph import Port, Topology, ingress_groups
 from sluice.policy.schema.desired import Policy
@@ -18,10 +19,11 @@ from sluice.policy.schemes.ports import (
     PortMarking,
     last_mark_bytes,
     least_class_rate_bps,
+    mark_most_q32,
     port_burst_bytes,
 )
 from sluice.policy.thresholds.static import unscheduled_cutoffs
-from sluice.policy.units import FRAME_BYTES, PS_PER_NS, PS_PER_S, PS_PER_US
+from sluice.policy.units import FRAME_BYTES, NS_PER_S, PS_PER_NS, PS_PER_S, PS_PER_US
 from sluice.policy.workload.listed_flows import ExplicitWorkload
 from sluice.policy.workload.scenario import SPRAYS, Scenario, SimulatorSettings, TcpVariant
 from sluice.policy.workload.sizes import scaled_bytes
@@ -29,6 +31,10 @@ from sluice.policy.workload.tables import AnyWorkload
 from sluice.simulator import _fabric, build
 from sluice.simulator.division import Division, Layout, whole
 from sluice.simulator.limits import check_scenario
+
+ALPHA_ONE_Q16 = 1 << 16
+PAUSE_FRAME_BYTES = 64
+"""As in the core (port/port.cpp)."""
 
 MakePort = Callable[[Port, bool], tuple[_fabric.PortSettings, _fabric.Discipline]]
 """Returns the settings and discipline of a port, by its link and whether the port is a host's own."""
@@ -61,6 +67,46 @@ def on_link(settings: _fabric.PortSettings, link: Port) -> _fabric.PortSettings:
     settings.bps = settings.bps or link.rate_bps
     settings.delay_ps = link.delay_ns * PS_PER_NS
     return settings
+
+
+def _share_buffers(fabric: _fabric.Fabric, layout: Layout, scenario: Scenario) -> None:
+    """Give each switch its buffer, if the scenario has them. Raises FieldError if headroom leaves nothing of it."""
+    shared = scenario.simulator.shared_buffer
+    if shared is None:
+        return
+    queues = min(scenario.policy.queues + shared.acks_first, QUEUES)
+    into: dict[str, list[int]] = {switch: [] for switch in layout.switch}
+    if shared.pfc:
+        for number, link in enumerate(layout.links):
+            if number < len(layout.host):
+                into[link.switch].append(number)
+            elif not link.edge:
+                into[link.peer].append(number)
+    tcp = scenario.simulator.tcp or TcpVariant()
+    for switch, numbers in into.items():
+        headroom = [headroom_bytes(layout.links[number], tcp) for number in numbers]
+        size_bytes = shared.size_bytes - queues * sum(headroom)
+        if size_bytes <= 0:
+            raise FieldError(
+                "simulator.shared_buffer.size",
+                f"must be above {queues * sum(headroom)} bytes, the headroom of the links into {switch}",
+            )
+        fabric.share_buffer(
+            size_bytes,
+            round(shared.alpha * ALPHA_ONE_Q16),
+            shared.pfc,
+            shared.resume_margin_bytes,
+            [layout.port[port.id] for port in layout.topology.ports_of[switch]],
+            numbers,
+            headroom,
+        )
+
+
+def headroom_bytes(link: Port, tcp: TcpVariant) -> int:
+    """What may arrive in one priority from the packet that causes a pause on: the packet itself, what is on the link,
+    what enters it until the pause arrives, and the rest of two packets that have begun by then."""
+    frame_bytes = tcp.payload_bytes + tcp.header_bytes
+    return -(-2 * link.delay_ns * link.rate_bps // (8 * NS_PER_S)) + PAUSE_FRAME_BYTES + 3 * frame_bytes
 
 
 def route(fabric: _fabric.Fabric, layout: Layout, *, turn_by_host: bool) -> None:
@@ -111,6 +157,7 @@ def make_fabric(
     )
     layout = Layout(topology)
     _add_ports(fabric, layout, make_port, division)
+    _share_buffers(fabric, layout, scenario)
     route(fabric, layout, turn_by_host=scenario.simulator.multipath == "per-packet-and-host")
     return fabric, layout
 
@@ -236,6 +283,9 @@ def port_maker(policy: Policy, simulator: SimulatorSettings) -> MakePort:
 
     def make(link: Port, of_host: bool) -> tuple[_fabric.PortSettings, _fabric.Discipline]:
         settings = _fabric.PortSettings()
+        shared = simulator.shared_buffer
+        settings.flow_control = shared is not None and (shared.pfc or not of_host)
+        settings.acks_first = settings.flow_control and shared is not None and shared.acks_first
         if simulator.links == "emulated":
             settings.burst_bytes = HOST_BURST_BYTES if of_host else port_burst_bytes(link.rate_bps)
         if of_host and Need.GRANTS in policy.needs:
@@ -251,7 +301,7 @@ def port_maker(policy: Policy, simulator: SimulatorSettings) -> MakePort:
             settings.buffer_bytes = UNBOUNDED_BYTES
             settings.bps = UNSHAPED_BPS if simulator.uplink == "unshaped" else 0
             return settings, _fabric.Discipline()
-        settings.buffer_bytes = policy.buffer
+        settings.buffer_bytes = UNBOUNDED_BYTES if of_host and settings.flow_control else policy.buffer
         settings.grants_rates = Need.EXPLICIT_RATES in policy.needs
         settings.stamps = not of_host and Need.TELEMETRY in policy.needs
         if policy.urgent_first:
@@ -283,6 +333,7 @@ def flows_in_turn() -> _fabric.Discipline:
 def _mark(settings: _fabric.PortSettings, marking: PortMarking, rate_bps: int) -> None:
     settings.mark_bytes = marking.mark_bytes or 0
     settings.mark_max_bytes = marking.mark_max_bytes or 0
+    settings.mark_most_q32 = mark_most_q32(marking.mark_chance)
     settings.mark_by = _fabric.MarkBy[marking.mark_by]
     settings.last_queue = marking.last_queue
     settings.last_mark_bytes = last_mark_bytes(marking.mark_bytes, marking.last_mark_factor)

@@ -200,7 +200,8 @@ def config_tables(plan: ClassPlan, ports: Sequence[SonicPort], lossless: Lossles
     classes = {str(dscp): str(number) for dscp, number in {**class_of, **lossless.class_of_dscp}.items()}
     marking, profiles = plan.policy.port_marking, {}
     if marking.mark_bytes is not None:
-        profiles[MAP] = _profile(marking.mark_bytes, marking.mark_max_bytes or marking.mark_bytes)
+        most = marking.mark_max_bytes or marking.mark_bytes
+        profiles[MAP] = _profile(marking.mark_bytes, most, max(1, round(100 * marking.mark_chance)))
         if last := _last_mark(marking):
             profiles[f"{MAP}_LAST"] = _profile(last, last)
     return {
@@ -264,13 +265,13 @@ def _last_mark(marking: PortMarking) -> int:
     return last_mark_bytes(marking.mark_bytes, marking.last_mark_factor)
 
 
-def _profile(least_bytes: int, most_bytes: int) -> dict[str, str]:
+def _profile(least_bytes: int, most_bytes: int, percent: int = 100) -> dict[str, str]:
     row = {"ecn": "ecn_all"}
     for colour in _COLOURS:
         row[f"wred_{colour}_enable"] = "true"
         row[f"{colour}_min_threshold"] = str(least_bytes)
         row[f"{colour}_max_threshold"] = str(most_bytes)
-        row[f"{colour}_drop_probability"] = "100"
+        row[f"{colour}_drop_probability"] = str(percent)
     return row
 
 

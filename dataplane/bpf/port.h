@@ -88,7 +88,7 @@ struct departures {
 	__u32 unused;
 };
 
-_Static_assert(sizeof(struct port_settings) == 168, "as in port.py");
+_Static_assert(sizeof(struct port_settings) == 176, "as in port.py");
 _Static_assert(sizeof(struct sl_vq_state) == 24, "as in port.py");
 _Static_assert(sizeof(struct port_counters) == 320, "as in port.py");
 _Static_assert(sizeof(struct port_tags) == 1536, "as in port.py");

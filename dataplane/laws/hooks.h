@@ -7,6 +7,7 @@
  *   SL_PARAMETERS(P)  P(name, default, "help") for each number that a scenario can set; 32 bits, at most 16
  *   SL_STATE          the type of what it keeps for a connection: at most 512 bytes, zero at the start
  *   SL_ECHO           what the receiver echoes, SL_ECHO_EXACT unless it says another
+ *   SL_RAMP           1 if its scheme's ports mark by chance between two thresholds (RED), not at one
  *   SL_TELEMETRY      1 if it reads what each hop says of itself; only the simulator has that
  *
  * then includes this header, then defines its hooks, and names each in a macro:

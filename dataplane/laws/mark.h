@@ -8,7 +8,7 @@
  *     mark   by the backlog that it finds, without itself:
  *              K        backlog > K
  *              ramp     never up to min, always above max, between them with probability
- *                       (backlog - min) / (max - min): random / 2^32 < this, in whole bytes
+ *                       most * (backlog - min) / (max - min): random / 2^32 < this, in whole bytes
  *            or by the phantom queue that it finds:
  *              phantom  phantom > its own threshold
  *     backlog += len                                           unless the packet was dropped
@@ -20,7 +20,8 @@
  *
  * - marks on arrival by the instantaneous queue: DCTCP (Alizadeh et al., SIGCOMM 2010, 3.1)
  * - one threshold for the whole port, for all queues: PIAS (Bai et al., NSDI 2015, 4.3)
- * - ramp: the RED variant of DATCP (Zhang et al., 3.2.1 and table 1: max_p = 1, queue weight 1).
+ * - ramp: the RED variants of DATCP (Zhang et al., 3.2.1 and table 1: max_p = 1, queue weight 1) and DCQCN
+ *   (Zhu et al., SIGCOMM 2015, 3.1: max_p = 0.01).
  *   It draws for each packet by itself, without RED's count since the last mark.
  * - phantom queue: HULL (Alizadeh et al., NSDI 2012, 3.1)
  *
@@ -51,6 +52,7 @@ struct sl_vq_settings {
 	sl_u64 mark_max_bytes;	   /* max of the ramp; if not above mark_bytes: no ramp, only K */
 	sl_u64 phantom_rate_bps;   /* gamma * rate_bps; 0: no phantom queue */
 	sl_u64 phantom_mark_bytes; /* threshold of the phantom queue */
+	sl_u64 mark_most_q32;	   /* the ramp's largest probability, below 1; 0: 1 */
 };
 
 /* All zero: empty. */
@@ -156,18 +158,18 @@ SL_LAW sl_u64 sl_vq_at_least(struct sl_vq_state *q, const struct sl_vq_settings 
 /* Does the backlog that the packet finds (in units) mark it, by K or the ramp? */
 SL_LAW int sl_vq_marks_backlog(const struct sl_vq_settings *set, sl_u64 found, sl_u32 random)
 {
-	sl_u64 min = set->mark_bytes, max = set->mark_max_bytes;
+	sl_u64 min = set->mark_bytes, max = set->mark_max_bytes, most = set->mark_most_q32;
 
 	if (!min || min > SL_VQ_MAX_BYTES || found <= min * SL_VQ_UNITS_PER_BYTE)
 		return 0;
 	if (max > SL_VQ_MAX_BYTES)
 		max = SL_VQ_MAX_BYTES;
-	if (max <= min)
+	if (max <= min || found > max * SL_VQ_UNITS_PER_BYTE)
 		return 1;
-	/*
-	 * Both sides are below 2^63. From max on, the right one is larger for any random number.
-	 */
-	return random * (max - min) < (found / SL_VQ_UNITS_PER_BYTE - min) << 32;
+	if (!most || most > 1ULL << 32)
+		most = 1ULL << 32;
+	/* Both sides are at most 2^63. */
+	return random * (max - min) < (found / SL_VQ_UNITS_PER_BYTE - min) * most;
 }
 
 SL_LAW int sl_vq_marks_phantom(const struct sl_vq_settings *set, sl_u64 phantom)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""L²DCT, TIMELY, Swift, HPCC and Homa beside DCTCP, PIAS, pFabric and sluice on one fabric: slowdown by flow size.
+"""L²DCT, TIMELY, DCQCN, Swift, HPCC, Homa, DCTCP, PIAS, pFabric and sluice on one fabric: slowdown by flow size.
 
 All schemes have the same flows. In the first table each has the rules of its own paper: buffer, ACKs, timeouts, and
 whether the packets of a flow take several paths. In the second one, all have the same: one path for a flow, an ACK for
-each packet, and the same buffer and timeouts. The first four are the files beside this one, loaded as plugins.
+each packet, and the same buffer and timeouts. The first five are the files beside this one, loaded as plugins.
 """
 
 from collections.abc import Mapping
@@ -25,11 +25,12 @@ from sluice.runtime import plugins
 
 HERE = Path(__file__).parent
 SCENARIO = HERE / "fabric.toml"
-FILES = ("l2dct", "timely", "swift", "hpcc")
+FILES = ("l2dct", "timely", "dcqcn", "swift", "hpcc")
 LINES = {
     "dctcp": Line("DCTCP", "#4477aa"),
     "l2dct": Line("L²DCT", "#332288"),
     "timely": Line("TIMELY", "#999933"),
+    "dcqcn": Line("DCQCN, with PFC", "#117733"),
     "swift": Line("Swift", "#aa3377"),
     "hpcc": Line("HPCC", "#228833"),
     "pias": Line("PIAS", "#ccbb44"),
@@ -149,7 +150,7 @@ def draw(results: Results, lines: Mapping[str, Line] = LINES) -> Figure:
     figure, [panels] = grid(1, len(results.groups), width=3.6, height=3.3, sharey=True)
     for panel, (name, runs) in zip(panels, results.groups.items(), strict=True):
         load = max(runs.loads)
-        for marker, (scheme, line) in zip("osD^vPXh*p", lines.items(), strict=False):
+        for marker, (scheme, line) in zip("osD<^vPXh*p", lines.items(), strict=False):
             sizes = [runs.median(f"size {i}", scheme, load) / 1e3 for i in range(BINS)]
             values = [runs.values(f"p99 {i}", scheme, load) for i in range(BINS)]
             curve(panel, sizes, values, line, median, marker)

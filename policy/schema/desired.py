@@ -107,6 +107,7 @@ class Policy(PolicyFields):
             mark_bytes=None if phantom else self.mark_at or self.mark_min,
             buffer_bytes=self.buffer,
             mark_max_bytes=self.mark_max,
+            mark_chance=1.0 if self.mark_chance is None else self.mark_chance,
             phantom_mark_bytes=self.mark_at if phantom else None,
             urgent_first=self.urgent_first,
             mark_by=self.mark_by or MarkBy.PORT,

@@ -115,6 +115,13 @@ class PolicyFields:
         default=kinds.default_mark(1),
         applies=kinds.MARKS_RAMP,
     )
+    mark_chance: float | None = policy_field(
+        Number(0, 1, above=True),
+        "The probability of a mark at mark_max. Above mark_max, it is 1.",
+        title="Chance of marks",
+        default=lambda _: 1.0,
+        applies=kinds.MARKS_RAMP,
+    )
     buffer: int = policy_field(
         Size(ports.MIN_BUFFER_BYTES, ports.MAX_BACKLOG_BYTES, bare=True),
         "Size of a port's buffer, which all its queues share. By default 3.7 times the network's K, which is 360 KB at"

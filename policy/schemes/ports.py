@@ -16,7 +16,7 @@ from enum import StrEnum
 
 from sluice.policy import tags
 from sluice.policy.schema.entries import entry
-from sluice.policy.schema.kinds import Choice, Flag, Whole
+from sluice.policy.schema.kinds import Choice, Flag, Number, Whole
 from sluice.policy.units import PACKET_BYTES
 
 REFERENCE_MARK_BYTES = 65 * PACKET_BYTES
@@ -63,6 +63,11 @@ class PortMarking:
         _BACKLOG, "Size of the port's buffer, which all its queues share.", default=DEFAULT_BUFFER_BYTES
     )
     mark_max_bytes: int | None = entry(_BACKLOG, "Upper end of the ramp. Null: one threshold.", default=None)
+    mark_chance: float = entry(
+        Number(0, 1, above=True),
+        "Probability of a mark at the upper end of the ramp. Above it, all are marked.",
+        default=1.0,
+    )
     phantom_mark_bytes: int | None = entry(
         _BACKLOG, "Threshold of the phantom queue. Null: there is no phantom queue.", default=None
     )
@@ -87,6 +92,11 @@ class PortMarking:
 def last_mark_bytes(mark_bytes: int | None, factor: int) -> int:
     """K of the lowest queue; 0 if it is that of the others (dataplane/laws/drop_order.h)."""
     return min(mark_bytes * factor, MAX_BACKLOG_BYTES) if mark_bytes and factor > 1 else 0
+
+
+def mark_most_q32(chance: float) -> int:
+    """The largest probability of a ramp, as laws/mark.h has it."""
+    return max(round(chance * 2**32), 1)
 
 
 HOST_BURST_BYTES = 3_100

@@ -20,7 +20,7 @@ from sluice.policy.schema.entries import TableOf, entries, entry, read
 from sluice.policy.schema.field_kinds import PORT_NAMES
 from sluice.policy.schema.fields import POLICY_FIELDS
 from sluice.policy.schema.fitting import NetworkPath, Surroundings, fitted
-from sluice.policy.schema.kinds import Choice, Duration, ListOf, Number, Rate, Size, Text, Whole
+from sluice.policy.schema.kinds import Choice, Duration, Flag, ListOf, Number, Rate, Size, Text, Whole
 from sluice.policy.thresholds.static import Traffic
 from sluice.policy.units import HEADER_BYTES, MSS_BYTES, NS_PER_MS, NS_PER_S, NS_PER_US, US_PER_S
 from sluice.policy.wire.records import ScheduledFlow
@@ -228,6 +228,36 @@ class Fault:
 
 
 @dataclass(frozen=True)
+class SharedBuffer:
+    """The [simulator.shared_buffer] table: all ports of a switch share one buffer, which replaces theirs."""
+
+    size_bytes: int = entry(Size(10_000, 10**11), "Buffer of each switch, with all headroom.", key="size")
+    alpha: float = entry(
+        Number(0.001, 64),
+        "A queue may hold this multiple of what is free (Choudhury and Hahne, 1998). With pfc that is what has come by"
+        " one link in one priority.",
+        default=1.0,
+    )
+    pfc: bool = entry(
+        Flag(),
+        "Priority flow control: beyond the limit, a switch pauses that priority at the other end of the link, and keeps"
+        " what arrives meanwhile in headroom. Otherwise it drops the packet.",
+        default=False,
+    )
+    acks_first: bool = entry(
+        Flag(),
+        "Whether ACKs have a priority of their own before all data, as reports of marks have in RDMA networks.",
+        default=False,
+    )
+    resume_margin_bytes: int = entry(
+        Size(0, 10**9),
+        "With pfc, a pause ends once what the link has in the buffer is below the limit by this, or gone.",
+        key="resume_margin",
+        default=3000,
+    )
+
+
+@dataclass(frozen=True)
 class SimulatorSettings:
     """The [simulator] table: properties that a testbed has by nature. The testbed ignores it."""
 
@@ -323,6 +353,11 @@ class SimulatorSettings:
         "When the run ends, at the latest. Flows that have not ended then are unfinished. Random flows that would start"
         " later are left out. By default, grace alone ends a run.",
         key="until",
+        default=None,
+    )
+    shared_buffer: SharedBuffer | None = entry(
+        TableOf(SharedBuffer),
+        "One buffer for all ports of a switch, and priority flow control (PFC). By default, each port has its own.",
         default=None,
     )
     faults: tuple[Fault, ...] = entry(

@@ -151,7 +151,7 @@ def test_a_loss_and_a_timeout_have_hooks(bell: Dumbbell, control: Control) -> No
         one.close()
 
 
-@pytest.mark.parametrize("name", ["swift", "timely", "l2dct"])
+@pytest.mark.parametrize("name", ["swift", "timely", "l2dct", "dcqcn"])
 def test_peers_load(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The kernel's verifier accepts a control with roots, divisions and loops."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(folder))

@@ -126,11 +126,13 @@ def set_backlog(program: PortProgram, size_bytes: int) -> None:
     assert level_bytes(program) == size_bytes
 
 
-def test_ramp__in_its_middle_half_of_the_packets_are_marked(port: Port) -> None:
+@pytest.mark.parametrize("chance", [1, 0.4])
+def test_ramp__in_its_middle_half_of_its_chance_marks(port: Port, chance: float) -> None:
     """The ramp is so wide that the test's waiting packets move the backlog by only 0.13 % of its width."""
     program, sender, capture = port
     count, standing = 1000, 200_000_000
-    program.set(PORT, PortSettings(150_000_000, 10**9, mark_max_bytes=250_000_000, rate_bps=SLOW_BPS))
+    ramp = PortSettings(150_000_000, 10**9, 250_000_000, chance, rate_bps=SLOW_BPS)
+    program.set(PORT, ramp)
     set_backlog(program, standing)
     codes = []
     for _ in range(count // 100):
@@ -139,8 +141,9 @@ def test_ramp__in_its_middle_half_of_the_packets_are_marked(port: Port) -> None:
         codes += ecn_of(received(capture, 100))
     assert set(codes) <= {ECT0, CE}
     assert program.counters(PORT)[2].marked == codes.count(CE)
-    deviation = (0.25 / count) ** 0.5
-    assert abs(codes.count(CE) / count - 0.5) < 4.5 * deviation + 0.0013
+    share = chance / 2
+    deviation = (share * (1 - share) / count) ** 0.5
+    assert abs(codes.count(CE) / count - share) < 4.5 * deviation + 0.0013
 
 
 def test_phantom_queue__marks_while_the_port_is_empty_and_drops_nothing(port: Port, pair: Pair) -> None:

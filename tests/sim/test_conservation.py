@@ -173,6 +173,55 @@ def test_every_flow_ends_that_sends_at_granted_rates(data: st.DataObject) -> Non
     assert_all_delivered(net, net.finish(), columns)
 
 
+@st.composite
+def lossless(draw: st.DrawFn) -> tuple[kit.Net, int]:
+    """A random network with PFC, and the headroom that its links need."""
+
+    def drawn() -> Link:
+        more = {"flow_control": True, **draw(markings)}
+        return Link(draw(rates), draw(delays), kit.discipline(**draw(disciplines)), more=more)
+
+    control = draw(st.sampled_from([core.Control.dctcp, core.Control.reno, core.Control.cubic]))
+    window = draw(st.sampled_from([2, 70, 1000]))
+    transport = kit.transport(control=control, initial_window=window, tags_deadlines=True, rto_min_ps=10 * S)
+    edge, between = drawn(), drawn()
+    spines = draw(st.integers(1, 2))
+    net = kit.leaf_spine(2, spines, 2, transport, edge=edge, core_link=between, spray=draw(st.booleans()))
+    # Ports: of the hosts; of each leaf, two to hosts and one to each spine; of each spine, one to each leaf.
+    up = [[4 + leaf * (2 + spines) + 2 + spine for spine in range(spines)] for leaf in range(2)]
+    down = [[4 + 2 * (2 + spines) + 2 * spine + leaf for spine in range(spines)] for leaf in range(2)]
+
+    def headroom(one: Link) -> int:
+        return 2 * one.delay_ps * one.bps // (8 * S) + 64 + 3 * FRAME + 2
+
+    def share(ports: list[int], edges: list[int], others: list[int]) -> None:
+        room = [headroom(edge)] * len(edges) + [headroom(between)] * len(others)
+        size_bytes, margin = draw(st.integers(1, 30)) * FRAME, draw(st.sampled_from([0, 3000]))
+        alpha = draw(st.sampled_from([1 << 13, 1 << 16, 1 << 19]))
+        net.fabric.share_buffer(size_bytes, alpha, True, margin, ports, edges + others, room)
+
+    for leaf in range(2):
+        hosts = [2 * leaf, 2 * leaf + 1]
+        share([net.towards[host] for host in hosts] + up[leaf], hosts, down[leaf])
+    for spine in range(spines):
+        share([down[leaf][spine] for leaf in range(2)], [], [up[leaf][spine] for leaf in range(2)])
+    for port in range(len(net.fabric.port_statistics())):
+        net.fabric.set_queue_of(port, [tag % 8 for tag in range(kit.TAGS)])
+    return net, 4
+
+
+@settings(max_examples=100)
+@given(st.data())
+def test_random_networks_with_pfc_lose_nothing(data: st.DataObject) -> None:
+    net, hosts = data.draw(lossless())
+    columns = data.draw(flows(hosts, most=20))
+    net.add(**columns)
+    while not net.run(LONG_AGO, 500):
+        net.fabric.audit()
+    assert net.fabric.packets_dropped == 0
+    assert_all_delivered(net, net.results(), columns)
+
+
 @pytest.mark.parametrize(
     ("discipline", "threshold"),
     [({}, 3), ({"scheduler": core.Scheduler.shortest_first}, 0)],

@@ -194,3 +194,133 @@ def test_timely__leaves_a_link_that_another_flow_takes_and_takes_it_back() -> No
     net.run(160 * MS)
     [alone] = goodput_bps(net, 1, 10 * MS)
     assert alone > 0.9 * RATE * PAYLOAD / FRAME
+
+
+LINK, STEP, LARGE_STEP = 1_250_000_000, 5_000_000, 50_000_000
+"""Bytes/s: of a link of 10 Gb/s, and what DCQCN's additive and hyper increases add."""
+ALPHA = 255 / 256
+Begin = Callable[..., Callable[[float, int, int], tuple[int, int, float]]]
+
+
+@pytest.fixture
+def dcqcn(tmp_path: Path) -> Begin:
+    """Return a function that begins a connection with these parameters. It returns a function of an ACK's time in us,
+    its packets of 1,000 bytes, and those that were marked; which returns the rate, its target, and alpha."""
+
+    def begin(**values: int) -> Callable[[float, int, int], tuple[int, int, float]]:
+        library = tmp_path / f"dcqcn{len(list(tmp_path.iterdir()))}.so"
+        source = (
+            f'#include "{FOLDER}/dcqcn.h"\n#include "hooks_table.h"\n'
+            "#define SL_VALUE(name, value, help) .name = value,\n"
+            "static struct sl_parameters p = {SL_PARAMETERS(SL_VALUE)};\n"
+            "static struct dcqcn_state own;\n"
+            f"static struct sl_sender s = {{.mss_bytes = 1000, .link_bytes_per_s = {LINK}, .own = &own,\n"
+            "\t.parameters = &p};\nsl_u64 answer[4];\nvoid ack(sl_u64 now_ns, sl_u32 acked, sl_u32 marked);\n"
+            "void ack(sl_u64 now_ns, sl_u32 acked, sl_u32 marked)\n{\n"
+            "\tstruct sl_ack one = {.acked = acked, .marked = marked};\n\ts.now_ns = now_ns;\n"
+            "\tif (acked)\n\t\tdcqcn_ack(&s, &one);\n\telse\n\t\tdcqcn_start(&s);\n"
+            "\tanswer[0] = own.rate;\n\tanswer[1] = own.target;\n\tanswer[2] = own.alpha_q20;\n"
+            "\tanswer[3] = s.pacing_bytes_per_s;\n}\n"
+            "__attribute__((constructor)) static void given(void)\n{\n"
+            + "".join(f"\tp.{name} = {value};\n" for name, value in values.items())
+            + "}\n"
+        )
+        flags = ["-shared", "-fPIC", f"-I{build.LAWS}", "-fsanitize=undefined", "-fno-sanitize-recover"]
+        subprocess.run(
+            ["cc", *flags, "-x", "c", "-", "-o", str(library)], input=source, text=True, check=True
+        )
+        loaded = ctypes.CDLL(str(library))
+        loaded.ack.argtypes = [ctypes.c_uint64, ctypes.c_uint32, ctypes.c_uint32]
+        answer = (ctypes.c_uint64 * 4).in_dll(loaded, "answer")
+
+        def ack(now_us: float, acked: int, marked: int) -> tuple[int, int, float]:
+            loaded.ack(round(1000 * now_us), acked, marked)
+            rate, target, alpha_q20, pacing = answer
+            assert pacing == rate
+            return int(rate), int(target), int(alpha_q20) / 2**20
+
+        ack(0, 0, 0)
+        return ack
+
+    return begin
+
+
+def test_dcqcn__one_report_in_50_us_cuts_by_half_of_alpha(dcqcn: Begin) -> None:
+    ack = dcqcn()
+    assert ack(90, 1, 0) == (LINK, LINK, 1), "alpha does not fall before the first report"
+    assert ack(100, 1, 1) == (LINK // 2, LINK, 1)
+    assert ack(149, 1, 1) == (LINK // 2, LINK, 1)
+    assert ack(150, 1, 1) == (LINK // 4, LINK // 2, 1)
+    # Alpha falls each 55 us, and after 55 us the rate has gone half of its way back.
+    rate, target, alpha = ack(206, 1, 1)
+    back = (LINK // 4 + LINK // 2) / 2
+    assert (rate, target) == pytest.approx((back * (1 - ALPHA / 2), back), abs=2)
+    assert alpha == pytest.approx(ALPHA**2 + 1 / 256, abs=1e-5)
+    *_, alpha = ack(206 + 55 * 3, 1, 0)
+    assert alpha == pytest.approx((ALPHA**2 + 1 / 256) * ALPHA**3, abs=1e-5)
+
+
+def test_dcqcn__recovers_by_time_then_adds(dcqcn: Begin) -> None:
+    """Five steps go half of the way to the target. From the sixth on, the target rises, but the bytes have not expired
+    once, so it rises by the small step."""
+    ack = dcqcn()
+    ack(100, 1, 1)
+    ack(150, 1, 1)
+    rate, target = LINK / 4, LINK / 2
+    for step in range(1, 9):
+        target += STEP if step > 5 else 0
+        rate = (rate + target) / 2
+        found = ack(150 + 55 * step, 1, 0)
+        assert found[:2] == pytest.approx((rate, target), abs=8), step
+
+
+def test_dcqcn__adds_the_large_step_once_time_and_bytes_have_expired_more_than_five_times(
+    dcqcn: Begin,
+) -> None:
+    ack = dcqcn(increase_bytes=1000)
+    ack(100, 1, 1)
+    ack(150, 1, 1)
+    rate, target = 3 * LINK / 8, 3 * LINK / 4  # the bytes have expired before each report
+    times = rounds = 0
+    for step in range(1, 8):  # in each, first the timer and then the bytes expire
+        for count in ("times", "rounds"):
+            if min(times, rounds) > 5:
+                target += LARGE_STEP
+            elif max(times, rounds) >= 5:
+                target += STEP
+            rate = (rate + target) / 2
+            times, rounds = times + (count == "times"), rounds + (count == "rounds")
+        found = ack(150 + 55 * step, 1, 0)
+        assert found[:2] == pytest.approx((rate, target), abs=20), step
+    assert target == 3 * LINK / 4 + 3 * STEP + 2 * LARGE_STEP
+
+
+def test_dcqcn__by_the_clock_of_a_card(dcqcn: Begin) -> None:
+    """The first marks set a clock. The rate falls at its ticks if marks came, and keeps its target until it rises."""
+    ack = dcqcn(by_clock=1, report_us=4, alpha_us=1, increase_us=300, increase_bytes=0, fast_steps=1)
+    assert ack(10, 1, 1) == (LINK, LINK, 1)
+    assert ack(13.9, 1, 0)[2] == pytest.approx(ALPHA**3, abs=1e-5)
+    rate, target, alpha = ack(14, 1, 1)
+    assert alpha == pytest.approx(ALPHA**4, abs=1e-5)
+    assert (rate, target) == pytest.approx((LINK * (1 - ALPHA**4 / 2), LINK), rel=1e-5)
+    rate, target, alpha = ack(18, 1, 0)
+    assert alpha == pytest.approx((ALPHA**5 + 1 / 256) * ALPHA**3, abs=1e-5)
+    assert (rate, target) == pytest.approx((LINK * (1 - ALPHA**4 / 2) * (1 - alpha / 2), LINK), rel=1e-5)
+    steps = [ack(18 + 300 * step, 1, 0)[:2] for step in (1, 2, 3)]
+    for step, (found, target) in enumerate(steps, start=1):
+        rate = (rate + LINK) // 2
+        assert (found, target) == pytest.approx((rate, LINK), abs=4), step
+
+
+@pytest.mark.parametrize("flows", [2, 8])
+def test_dcqcn__flows_fill_the_link_and_share_it(flows: int) -> None:
+    made = settings("dcqcn")
+    made.echo = core.Echo.exact
+    ramp = {"mark_bytes": 40_000, "mark_max_bytes": 160_000, "mark_most_q32": round(0.2 * 2**32)}
+    net = bottleneck(flows, TRIP, made, buffer_bytes=10**9, more=ramp)
+    for source in range(flows):
+        forever(net, source, flows, source * US)
+    net.run(100 * MS)
+    goodput = goodput_bps(net, flows, 100 * MS)
+    assert goodput.sum() > 0.9 * RATE * PAYLOAD / FRAME
+    assert goodput.min() > 0.5 * goodput.max()

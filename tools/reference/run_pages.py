@@ -33,16 +33,9 @@ from tools.reference.markdown import code, fence, joined, keys_of, page, sentenc
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 _TABLES = (
     *(scenario.ScenarioKeys, scenario.Background, scenario.FabricKeys, scenario.Transport),
-    *(scenario.SimulatorSettings, scenario.Fault, scenario.TcpVariant, tables.RandomKeys, tables.MixKeys),
-    *(
-        tables.ShiftKeys,
-        tables.IncastBeside,
-        tables.FlowTableKeys,
-        ExplicitFlow,
-        Collective,
-        Deadlines,
-        SweepKeys,
-    ),
+    *(scenario.SimulatorSettings, scenario.SharedBuffer, scenario.Fault, scenario.TcpVariant),
+    *(tables.RandomKeys, tables.MixKeys, tables.ShiftKeys, tables.IncastBeside, tables.FlowTableKeys),
+    *(ExplicitFlow, Collective, Deadlines, SweepKeys),
 )
 _PATTERNS = {
     "all-to-all": "any host sends to any other host",

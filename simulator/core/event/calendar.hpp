@@ -28,8 +28,10 @@ enum class EventKind : std::uint8_t {
 	MessageSource,	// a timer of a message at its source …
 	MessageSink,	// … and at its sink
 	FlowStart,
-	FlowEnd,  // an endless flow reaches its end
-	Crossing, // the first packet from another part of the network reaches this part
+	FlowEnd,    // an endless flow reaches its end
+	Crossing,   // the first packet from another part of the network reaches this part
+	Departure,  // a port of a switch whose ports share a buffer may send its next packet
+	PauseFrame, // a pause reaches a port, or its end
 };
 
 // 24 bytes, of which a derived class may use the last seven.

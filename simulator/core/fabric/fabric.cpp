@@ -95,11 +95,13 @@ std::uint32_t Fabric::add_port(const PortSettings &settings, const Discipline &d
 {
 	auto is_part = [this](std::uint16_t number) { return number < parts_.size(); };
 
-	if (!settings.bps || settings.burst_bytes > settings.bps || peer >= (peer_is_host ? hosts_ : switches_) ||
-	    !is_part(part) || !std::all_of(far_parts.begin(), far_parts.end(), is_part))
+	if (!settings.bps || settings.burst_bytes > (settings.flow_control ? 0 : settings.bps) ||
+	    peer >= (peer_is_host ? hosts_ : switches_) || !is_part(part) ||
+	    !std::all_of(far_parts.begin(), far_parts.end(), is_part))
 		throw std::invalid_argument(
 			"add_port: settings.bps must be above 0, burst_bytes at most what the link "
-			"carries in 8 s, peer a host or switch of the fabric, and part and far_parts below the "
+			"carries in 8 s, and 0 with flow_control, peer a host or switch of the fabric, and part and "
+			"far_parts below the "
 			"number of parts");
 	auto number = static_cast<std::uint32_t>(network_.ports.size());
 
@@ -132,13 +134,43 @@ void Fabric::add_outlet(std::uint32_t number, std::uint16_t part, const std::vec
 	near.outlets.emplace_back(port, std::move(exits));
 }
 
+void Fabric::share_buffer(std::uint64_t bytes, std::uint32_t alpha_q16, bool pfc, std::uint64_t margin_bytes,
+			  const std::vector<std::uint32_t> &ports, const std::vector<std::uint32_t> &into,
+			  const std::vector<std::uint64_t> &headroom_bytes)
+{
+	auto can = [this](std::uint32_t number) {
+		return number < network_.ports.size() && network_.ports[number]->flow_control();
+	};
+
+	if (is_divided_ || into.size() != (pfc ? headroom_bytes.size() : 0) ||
+	    !std::all_of(ports.begin(), ports.end(), can) || !std::all_of(into.begin(), into.end(), can))
+		throw std::invalid_argument(
+			"share_buffer: ports and into must be numbers of ports with flow_control, in a "
+			"network of one part; into is empty without pfc, and headroom_bytes as long as into");
+	buffers_.push_back(std::make_unique<SharedBuffer>(bytes, alpha_q16, pfc, margin_bytes));
+	SharedBuffer &buffer = *buffers_.back();
+
+	for (std::uint32_t number : ports) {
+		FlowControl &control = *network_.ports[number]->flow_control();
+
+		control.buffer = &buffer;
+		if (!pfc)
+			control.account = buffer.add_accounts(nullptr, 0);
+	}
+	for (std::size_t i = 0; i < into.size(); i++) {
+		Port &far_end = *network_.ports[into[i]];
+
+		far_end.flow_control()->account = buffer.add_accounts(&far_end, headroom_bytes[i]);
+	}
+}
+
 void Fabric::change_port(std::uint32_t number, const PortSettings &settings, const Discipline &discipline)
 {
 	Port &changed = port(number);
 
 	if (settings.of_link() != changed.settings().of_link())
-		throw std::invalid_argument(
-			"change_port: bps, delay_ps, burst_bytes and tells_hosts must be those of add_port");
+		throw std::invalid_argument("change_port: bps, delay_ps, burst_bytes, tells_hosts and flow_control "
+					    "must be those of add_port");
 	changed.adopt(parts_[part_of_port_[number]]->kind_of(settings), make_queueing(discipline, settings.bps));
 }
 
@@ -303,7 +335,7 @@ Totals Fabric::totals() const
 
 void Fabric::audit() const
 {
-	std::uint64_t found = 0;
+	std::uint64_t found = 0, shared_bytes = 0;
 	auto find = [&](const Packet &) { found++; };
 
 	for (const auto &port : network_.ports) {
@@ -314,9 +346,15 @@ void Fabric::audit() const
 			bytes += packet.frame_bytes;
 		});
 		port->visit_under_way(find);
+		if (port->flow_control() && port->flow_control()->buffer)
+			shared_bytes += bytes;
 		if (bytes != port->backlog_bytes())
 			throw std::logic_error("audit: the backlog of a port differs from the bytes that wait there");
 	}
+	for (const auto &buffer : buffers_)
+		shared_bytes -= buffer->held_bytes();
+	if (shared_bytes)
+		throw std::logic_error("audit: shared buffers hold other bytes than wait at their ports");
 	for (const auto &crossing : crossings_)
 		crossing->visit(find);
 	for (const auto &part : parts_)

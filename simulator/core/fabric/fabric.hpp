@@ -19,6 +19,7 @@
 #include "port/port.hpp"
 #include "port/port_settings.hpp"
 #include "port/queue_maps.hpp"
+#include "port/shared_buffer.hpp"
 #include "transport/flow.hpp"
 #include "transport/flow_spec.hpp"
 #include "transport/settings.hpp"
@@ -46,6 +47,12 @@ class Fabric
 	std::uint32_t add_port(const PortSettings &settings, const Discipline &discipline, std::uint16_t peer,
 			       bool peer_is_host, std::uint16_t part = 0,
 			       const std::vector<std::uint16_t> &far_parts = {});
+
+	// The ports of a switch share a buffer. With PFC, `into` are the ports whose links lead to the switch, with the
+	// headroom of each queue there. All these ports need the setting flow_control.
+	void share_buffer(std::uint64_t bytes, std::uint32_t alpha_q16, bool pfc, std::uint64_t margin_bytes,
+			  const std::vector<std::uint32_t> &ports, const std::vector<std::uint32_t> &into,
+			  const std::vector<std::uint64_t> &headroom_bytes);
 
 	// Sets the queue of each tag at this port, for packets that arrive from now on.
 	void set_queue_of(std::uint32_t number, const QueueMap &queue_of)
@@ -132,6 +139,7 @@ class Fabric
 	std::unordered_map<const Port *, std::uint32_t> number_of_port_;
 	std::vector<std::uint16_t> part_of_port_;
 	QueueMaps queue_maps_;
+	std::vector<std::unique_ptr<SharedBuffer>> buffers_;
 	Network network_;
 	std::vector<std::unique_ptr<Crossing>> crossings_;
 	bool turn_ = false; // of the mailboxes (windows.hpp)

@@ -112,6 +112,12 @@ void Part::schedule_start()
 		break;
 	case EventKind::Crossing:
 		handle_crossing(*static_cast<Crossing *>(event));
+		break;
+	case EventKind::Departure:
+		static_cast<PortEvent *>(event)->port->on_departure();
+		break;
+	case EventKind::PauseFrame:
+		static_cast<PortEvent *>(event)->port->on_pause_frame();
 	}
 }
 

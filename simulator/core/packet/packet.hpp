@@ -42,6 +42,7 @@ struct alignas(64) Packet {
 	std::uint32_t next_expected = 0; // ACK: all packets before this one have arrived
 	std::uint32_t remaining = 0;	 // packets that the flow has left (pFabric's priority)
 	std::uint32_t path = 0;		 // the hash by which switches choose among equal-cost links
+	std::uint32_t account = 0;	 // of a shared buffer, which holds it
 	Time sent_at = 0;		 // ACK: when the packet that it answers was sent
 	union {
 		Time arrives_at = 0;   // on a link: at its end

@@ -28,9 +28,9 @@ template <class Scheduler, class Queue> class PriorityQueueing final : public Qu
 		priorities_.push(packet, now);
 	}
 
-	Packet *pop(Time now) override
+	Packet *pop(Time now, unsigned paused) override
 	{
-		return priorities_.pop(now);
+		return priorities_.pop(now, paused);
 	}
 
 	bool empty() const override

@@ -16,6 +16,8 @@ std::uint8_t rank_of(const Packet &packet)
 	return packet.tag == SL_TAG_BACKGROUND ? SL_RANK_BACKGROUND : packet.queue;
 }
 
+constexpr std::uint32_t PAUSE_FRAME_BYTES = 64;
+
 bool reserves_rates(const Packet &packet)
 {
 	return packet.kind == PacketKind::RateRequest || packet.kind == PacketKind::RateGrant;
@@ -57,6 +59,8 @@ void Port::make_counters()
 		queue_counters_ = std::make_unique<QueueCounters>();
 	if (settings.grants_rates && !allocator_)
 		allocator_ = std::make_unique<RateAllocator>();
+	if (settings.flow_control && !flow_control_)
+		flow_control_ = std::make_unique<FlowControl>(this);
 }
 
 void Port::accept_any(Packet *packet, std::uint8_t from)
@@ -66,6 +70,8 @@ void Port::accept_any(Packet *packet, std::uint8_t from)
 
 	catch_up(now);
 	packet->queue = queue_of_[packet->tag];
+	if (kind.acks_first && packet->kind == PacketKind::Data && packet->queue + 1U < MAX_QUEUES)
+		packet->queue++;
 	if (kind.loss_q32 && loses())
 		return drop(packet);
 	if (kind.counts_tags)
@@ -81,8 +87,10 @@ void Port::accept_any(Packet *packet, std::uint8_t from)
 		rank_bytes_[rank_of(*packet)] += packet->frame_bytes;
 	most_bytes_ = std::max(most_bytes_, backlog_bytes_);
 	waiting_.push(packet, now);
-	if (busy_until_ <= now)
+	if (busy_until_ <= now || busy_until_ == NEVER)
 		send_next(now);
+	else if (kind.flow_control)
+		await_departure();
 	else if (kind.burst && link_.empty())
 		await_tokens();
 }
@@ -90,8 +98,14 @@ void Port::accept_any(Packet *packet, std::uint8_t from)
 void Port::send_next(Time now)
 {
 	const PortKind &kind = *kind_;
-	Packet *packet = waiting_.pop(now);
+	Packet *packet = waiting_.pop(now, kind.flow_control ? flow_control_->paused : 0);
 
+	if (!packet) {
+		busy_until_ = NEVER;
+		return;
+	}
+	if (kind.flow_control)
+		leave_account(packet, now);
 	take_off(*packet);
 	sent_packets_++;
 	sent_bytes_ += packet->frame_bytes;
@@ -106,6 +120,71 @@ void Port::send_next(Time now)
 	if (link_.empty())
 		begin_link(arrives_at);
 	link_.push(packet, arrives_at);
+	if (kind.flow_control)
+		await_departure();
+}
+
+// The packet leaves the switch, and counts at the far end from now on.
+void Port::leave_account(Packet *packet, Time now)
+{
+	FlowControl &control = *flow_control_;
+
+	if (control.buffer)
+		control.buffer->release(packet->account, packet->frame_bytes);
+	packet->account = control.account + packet->queue;
+	busy_until_ = std::min(busy_until_, now); // no longer NEVER
+}
+
+// The other ports of the switch, and the far ends of its links, learn at once what leaves a shared buffer. So an event
+// marks each departure there.
+void Port::await_departure()
+{
+	FlowControl &control = *flow_control_;
+
+	if (!control.buffer || !backlog_bytes_ || busy_until_ == NEVER ||
+	    std::exchange(control.awaits_departure, true))
+		return;
+	control.departure.at = busy_until_;
+	kind_->world.calendar.add(&control.departure);
+}
+
+void Port::on_departure()
+{
+	flow_control_->awaits_departure = false;
+	catch_up(kind_->world.now());
+	await_departure();
+}
+
+// It does not wait for the packet that the far end is sending.
+void Port::begin_pause_frame(std::uint8_t queue, bool pause)
+{
+	FlowControl &control = *flow_control_;
+	Time arrives_at = kind_->world.now() + kind_->rate.time_of(PAUSE_FRAME_BYTES) + kind_->delay;
+
+	control.frames.push_back({arrives_at, queue, pause});
+	if (control.frames.size() > 1)
+		return;
+	control.frame.at = arrives_at;
+	kind_->world.calendar.add(&control.frame);
+}
+
+// A packet whose turn comes at the same time leaves before.
+void Port::on_pause_frame()
+{
+	FlowControl &control = *flow_control_;
+	const FlowControl::Frame frame = control.frames.front();
+	const unsigned queue = 1U << frame.queue;
+
+	catch_up(kind_->world.now());
+	control.frames.pop_front();
+	if (!control.frames.empty()) {
+		control.frame.at = control.frames.front().arrives_at;
+		kind_->world.calendar.add(&control.frame);
+	}
+	control.paused = frame.pause ? control.paused | queue : control.paused & ~queue;
+	control.pauses += frame.pause;
+	if (busy_until_ == NEVER)
+		send_next(kind_->world.now());
 }
 
 // The packet leaves its host, or is lost there.
@@ -170,9 +249,23 @@ void Port::after_emulated_arrival()
 // False if the arriving packet is dropped.
 bool Port::has_room(Packet *arriving, Time now)
 {
+	if (kind_->flow_control && flow_control_->buffer)
+		return has_room_in_shared(arriving);
 	if (kind_->admits_by_rank && !reserves_rates(*arriving))
 		return has_room_at_rank(arriving, now);
 	return waiting_bytes(now) + arriving->frame_bytes <= kind_->buffer_bytes || make_room(arriving, now);
+}
+
+bool Port::has_room_in_shared(Packet *arriving)
+{
+	SharedBuffer &buffer = *flow_control_->buffer;
+
+	if (!buffer.pfc)
+		arriving->account = flow_control_->account + arriving->queue;
+	if (buffer.admit(arriving->account, arriving->frame_bytes))
+		return true;
+	drop(arriving);
+	return false;
 }
 
 bool Port::has_room_at_rank(Packet *arriving, Time now)

@@ -32,6 +32,7 @@
 #include "port/queue_maps.hpp"
 #include "port/queueing.hpp"
 #include "port/rate_allocator.hpp"
+#include "port/shared_buffer.hpp"
 #include "port/waiting_packets.hpp"
 #include "world/world.hpp"
 
@@ -161,6 +162,19 @@ class alignas(64) Port : public Event
 		queue_of_ = queue_map_->data();
 	}
 
+	// The far end of the link sends a frame that pauses a queue here, or ends its pause.
+	void begin_pause_frame(std::uint8_t queue, bool pause);
+
+	// Events of flow control.
+	void on_pause_frame();
+	void on_departure();
+
+	// nullptr: the port has none.
+	FlowControl *flow_control() const
+	{
+		return flow_control_.get();
+	}
+
 	// Works by these settings from now on. Packets that wait stay, in the queue that they have, in
 	// the order in which the port would have sent them. `kind` has the link of the one before.
 	void adopt(const PortKind &kind, std::unique_ptr<Queueing> queueing);
@@ -234,6 +248,7 @@ class alignas(64) Port : public Event
 	bool make_room(Packet *arriving, Time now);
 	bool has_room(Packet *arriving, Time now);
 	bool has_room_at_rank(Packet *arriving, Time now);
+	bool has_room_in_shared(Packet *arriving);
 	void mark(Packet *packet);
 	bool marks(const Packet &packet, Time now);
 	bool marks_at_rank(const Packet &packet, Time now);
@@ -245,6 +260,8 @@ class alignas(64) Port : public Event
 	void count_sent(const Packet &packet);
 	void grant_rate(const Packet &packet);
 	void send_next(Time now);
+	void leave_account(Packet *packet, Time now);
+	void await_departure();
 	void tell_host(const Packet &packet) const;
 	void stamp(const Packet &packet, Time now) const;
 	void take_off(const Packet &packet);
@@ -295,7 +312,8 @@ class alignas(64) Port : public Event
 	std::uint8_t ingress_group_ = 0;
 	bool is_outlet_ = false;
 	Link link_;
-	Time busy_until_;		  // emulated link: the time up to which its tokens are used
+	// Emulated link: the time up to which its tokens are used. NEVER: pauses hold all packets that wait.
+	Time busy_until_;
 	std::uint64_t backlog_bytes_ = 0; // without the packets on the link
 	const PortKind *kind_;
 
@@ -309,6 +327,7 @@ class alignas(64) Port : public Event
 	std::unique_ptr<TagCounters> counters_;
 	std::unique_ptr<QueueCounters> queue_counters_;
 	std::unique_ptr<RateAllocator> allocator_;
+	std::unique_ptr<FlowControl> flow_control_;
 	sl_vq_state virtual_queue_ = {};
 	std::array<std::uint64_t, SL_RANK_BACKGROUND + 1> rank_bytes_ = {}; // only if ranks matter
 	EndCounters end_counters_;

@@ -27,9 +27,12 @@ template <class Scheduler, class Queue> class Priorities
 		waiting_ |= 1U << packet->queue;
 	}
 
-	Packet *pop(Time now)
+	// nullptr if pauses hold all that waits.
+	Packet *pop(Time now, unsigned paused = 0)
 	{
-		unsigned chosen = scheduler_.choose(waiting_, now);
+		if (paused && !(waiting_ & ~paused))
+			return nullptr;
+		unsigned chosen = scheduler_.choose(waiting_ & ~paused, now);
 		Packet *packet = queues_[chosen].pop(now);
 
 		scheduler_.sent(chosen, packet->frame_bytes, now);

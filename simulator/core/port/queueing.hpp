@@ -23,8 +23,9 @@ class Queueing
 
 	virtual void push(Packet *packet, Time now) = 0;
 
-	// The packet to send next. Only if one waits.
-	virtual Packet *pop(Time now) = 0;
+	// The packet to send next, of a priority of which `paused` has no bit; nullptr if none of these waits. A
+	// discipline without priorities is paused as a whole. Only if a packet waits.
+	virtual Packet *pop(Time now, unsigned paused) = 0;
 
 	virtual bool empty() const = 0;
 

@@ -28,8 +28,10 @@ class ShortestFirst final : public Queueing
 		lane_of(*packet).push(packet);
 	}
 
-	Packet *pop(Time) override
+	Packet *pop(Time, unsigned paused) override
 	{
+		if (paused)
+			return nullptr;
 		auto lane = std::min_element(lanes_.begin(), lanes_.end(),
 					     [](const Lane &a, const Lane &b) { return a.least < b.least; });
 

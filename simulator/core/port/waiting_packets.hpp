@@ -33,10 +33,10 @@ class WaitingPackets
 			strict_.push(packet, now);
 	}
 
-	// The packet to send next. Only if one waits.
-	Packet *pop(Time now)
+	// As Queueing.
+	Packet *pop(Time now, unsigned paused)
 	{
-		return other_ ? other_->pop(now) : strict_.pop(now);
+		return other_ ? other_->pop(now, paused) : strict_.pop(now, paused);
 	}
 
 	// The packets of strict priorities alone: `is_strict` must be true.
@@ -67,7 +67,7 @@ class WaitingPackets
 		WaitingPackets changed(std::move(other));
 
 		while (!empty())
-			changed.push(pop(now), now);
+			changed.push(pop(now, 0), now);
 		strict_ = changed.strict_;
 		other_ = std::move(changed.other_);
 	}

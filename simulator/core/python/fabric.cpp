@@ -150,6 +150,19 @@ nb::ndarray<nb::numpy, std::uint64_t> port_statistics(Fabric &fabric)
 	return array(all, {fabric.ports(), 6});
 }
 
+// How often queues of each port were paused.
+nb::ndarray<nb::numpy, std::uint64_t> pauses(Fabric &fabric)
+{
+	std::vector<std::uint64_t> all;
+
+	for (std::uint32_t i = 0; i < fabric.ports(); i++) {
+		const FlowControl *control = fabric.port(i).flow_control();
+
+		all.push_back(control ? control->pauses : 0);
+	}
+	return array(all, {fabric.ports()});
+}
+
 // Each active connection: its flow, its window in packets, and the law's last answer.
 nb::dict senders(const Fabric &fabric)
 {
@@ -252,6 +265,9 @@ void bind_fabric(nb::module_ &m)
 		     "threads"_a = 1, "stages"_a = std::vector<std::uint16_t>(), "path_salt"_a = 0)
 		.def("add_port", &Fabric::add_port, "settings"_a, "discipline"_a, "peer"_a, "peer_is_host"_a,
 		     "part"_a = 0, "far_parts"_a = std::vector<std::uint16_t>())
+		.def("share_buffer", &Fabric::share_buffer, "bytes"_a, "alpha_q16"_a, "pfc"_a, "margin_bytes"_a,
+		     "ports"_a, "into"_a = std::vector<std::uint32_t>(),
+		     "headroom_bytes"_a = std::vector<std::uint64_t>())
 		.def("add_group", &Fabric::add_group, "ports"_a)
 		.def("set_route", &Fabric::set_route, "from_switch"_a, "to_host"_a, "group"_a)
 		.def("add_flows", &add_flows, "id"_a, "bytes"_a, "start_ps"_a, "began_ps"_a, "deadline_ps"_a,
@@ -274,6 +290,7 @@ void bind_fabric(nb::module_ &m)
 		.def("end_counters", &end_counters, "groups"_a)
 		.def("queue_counters", &queue_counters)
 		.def("port_statistics", &port_statistics)
+		.def("pauses", &pauses)
 		.def("change_port", &Fabric::change_port, "port"_a, "settings"_a, "discipline"_a)
 		.def("change_transport", &Fabric::change_transport, "transport"_a)
 		.def("add_transport", &Fabric::add_transport, "transport"_a)

@@ -134,10 +134,13 @@ void bind_port(nb::module_ &m)
 				.def_rw("grants_rates", &P::grants_rates)
 				.def_rw("tells_hosts", &P::tells_hosts)
 				.def_rw("stamps", &P::stamps)
+				.def_rw("flow_control", &P::flow_control)
+				.def_rw("acks_first", &P::acks_first)
 				.def_rw("loss_q32", &P::loss_q32);
 
 	bind_field<&P::marking, &sl_vq_settings::mark_bytes>(settings, "mark_bytes");
 	bind_field<&P::marking, &sl_vq_settings::mark_max_bytes>(settings, "mark_max_bytes");
+	bind_field<&P::marking, &sl_vq_settings::mark_most_q32>(settings, "mark_most_q32");
 	bind_field<&P::marking, &sl_vq_settings::phantom_rate_bps>(settings, "phantom_rate_bps");
 	bind_field<&P::marking, &sl_vq_settings::phantom_mark_bytes>(settings, "phantom_mark_bytes");
 }

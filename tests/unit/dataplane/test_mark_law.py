@@ -39,11 +39,13 @@ class RealQueue:
         mark_max_bytes: int = 0,
         phantom_rate_bps: int = 0,
         phantom_mark_bytes: int = 0,
+        mark_most_q32: int = 0,
     ) -> None:
         self.rate, self.phantom_rate, self.phantom_mark = rate_bps, phantom_rate_bps, phantom_mark_bytes
         self.low = mark_bytes if 0 < mark_bytes <= MAX_BYTES else None
         self.high = max(mark_bytes, min(mark_max_bytes, MAX_BYTES))
         self.buffer = min(buffer_bytes or MAX_BYTES, MAX_BYTES)
+        self.most = Fraction(mark_most_q32 or 2**32, 2**32)
         self.backlog, self.phantom, self.then_ns = Fraction(0), Fraction(0), 0
 
     def drain(self, now_ns: int) -> None:
@@ -58,7 +60,9 @@ class RealQueue:
             return False
         if self.backlog > self.high:
             return True
-        return Fraction(random, 2**32) < Fraction(int(self.backlog) - self.low, self.high - self.low)
+        return Fraction(random, 2**32) < self.most * Fraction(
+            int(self.backlog) - self.low, self.high - self.low
+        )
 
     def arrive(self, len_bytes: int, now_ns: int, random: int) -> int:
         self.drain(now_ns)
@@ -97,15 +101,22 @@ def test_arrive__is_the_real_queue_exactly(
     width_bytes=st.integers(1, 10**6),
     gamma=st.integers(1, 120),
     threshold_bytes=st.integers(0, 10**5),
+    most_q32=st.integers(0, 2**32),
     packets=st.lists(
         st.tuples(st.integers(0, 65_000), st.integers(0, 400_000), randoms), min_size=20, max_size=120
     ),
 )
 def test_arrive__near_the_thresholds_of_a_busy_port(
-    laws: ModuleType, low_bytes: int, width_bytes: int, gamma: int, threshold_bytes: int, packets: Packets
+    laws: ModuleType,
+    low_bytes: int,
+    width_bytes: int,
+    gamma: int,
+    threshold_bytes: int,
+    most_q32: int,
+    packets: Packets,
 ) -> None:
     """All three rules apply in these ranges, because about as much arrives as drains."""
-    settings = (10**9, low_bytes, 0, low_bytes + width_bytes, 10**7 * gamma, threshold_bytes)
+    settings = (10**9, low_bytes, 0, low_bytes + width_bytes, 10**7 * gamma, threshold_bytes, most_q32)
     same_as_the_real_queue(laws, settings, packets)
 
 

@@ -109,6 +109,14 @@ def test_a_control_that_reads_no_marks_has_ports_without_marking(write: Path) ->
     assert Policy.from_document({"scheme": "deaf"}).definition.marking is Marking.NONE
 
 
+def test_a_control_that_wants_a_ramp_has_ports_that_mark_by_chance(write: Path) -> None:
+    write.write_text("#define SL_CONTROL ramp\n#define SL_RAMP 1\n" + HOOKED)
+    plugins.use(write)
+    policy = Policy.from_document({"scheme": "ramp", "mark_chance": 0.2})
+    assert policy.definition.marking is Marking.RED
+    assert (policy.mark_at, policy.mark_min, policy.mark_max) == (None, 97_500, 195_000)
+
+
 def test_a_scheme_of_python_takes_the_control_of_a_file(write: Path) -> None:
     write.write_text(TWO_PARAMETERS + HOOKED)
     scheme = write.with_name("scheme.py")

@@ -514,6 +514,11 @@ export interface components {
              */
             mark_max_bytes: number | null;
             /**
+             * Mark Chance
+             * @description Probability of a mark at the upper end of the ramp. Above it, all are marked.
+             */
+            mark_chance: number;
+            /**
              * Phantom Mark Bytes
              * @description Threshold of the phantom queue. Null: there is no phantom queue.
              */
@@ -1226,6 +1231,11 @@ export interface components {
              * @description The port marks every packet above this backlog. Greater than mark_min, less than buffer.
              */
             mark_max: number | null;
+            /**
+             * Mark Chance
+             * @description The probability of a mark at mark_max. Above mark_max, it is 1.
+             */
+            mark_chance: number | null;
             /**
              * Buffer
              * @description Size of a port's buffer, which all its queues share. By default 3.7 times the network's K, which is 360 KB at 10 Gb/s, or 3.7 times a greater mark that is named, up to 360 KB. In schemes that mark by queue, 20 times mark_at.
