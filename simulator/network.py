@@ -2,6 +2,7 @@
 """Makes the fabric of a scenario, before any flow: settings of TCP and ports, hosts, switches and equal-cost routes."""
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import product
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from sluice.policy.figures.metrics import Array
 from sluice.policy.network.graph import Port, Topology, ingress_groups
 from sluice.policy.schema.desired import Policy
 from sluice.policy.schema.field_kinds import MAX_SUB_QUEUES
-from sluice.policy.schemes import Marking, QueueRule
+from sluice.policy.schemes import Marking, QueueRule, epochs
 from sluice.policy.schemes.ports import (
     HOST_BURST_BYTES,
     PHANTOM_PERCENT,
@@ -20,6 +21,7 @@ from sluice.policy.schemes.ports import (
     least_class_rate_bps,
     port_burst_bytes,
 )
+from sluice.policy.tags import ATTAINED_FIRST
 from sluice.policy.thresholds.static import unscheduled_cutoffs
 from sluice.policy.units import FRAME_BYTES, PS_PER_NS, PS_PER_S, PS_PER_US
 from sluice.policy.workload.listed_flows import ExplicitWorkload
@@ -28,6 +30,7 @@ from sluice.policy.workload.sizes import scaled_bytes
 from sluice.policy.workload.tables import AnyWorkload
 from sluice.simulator import _fabric, build
 from sluice.simulator.division import Division, Layout, whole
+from sluice.simulator.flows import Transports
 from sluice.simulator.limits import check_scenario
 
 MakePort = Callable[[Port, bool], tuple[_fabric.PortSettings, _fabric.Discipline]]
@@ -124,19 +127,28 @@ NO_WINDOW_BOUND = 10_000
 """Packets: more than any path and buffer here hold."""
 
 
-def add_controls(fabric: _fabric.Fabric, scenario: Scenario) -> dict[str, int]:
-    """Add settings for each congestion control that parts of the workload have. Returns their numbers, by name."""
-    numbers = {"": 0}
-    for name in sorted(scenario.workload.controls):
-        settings = transport_settings(scenario, scenario.policy, controls.selectable()[name])
-        numbers[name] = fabric.add_transport(settings)
+def add_transports(fabric: _fabric.Fabric, scenario: Scenario, policy: Policy) -> Transports:
+    """Add settings for each congestion control and level that parts of the workload have. Returns their numbers."""
+    numbers = {}
+    for name, level in product(
+        sorted({"", *scenario.workload.controls}), sorted({0, *scenario.workload.levels})
+    ):
+        if level and not policy.definition.has_levels:
+            numbers[name, level] = numbers[name, 0]
+            continue
+        control = controls.selectable()[name] if name else None
+        settings = transport_settings(scenario, policy, control, level)
+        numbers[name, level] = fabric.add_transport(settings) if name or level else 0
     return numbers
 
 
 def transport_settings(
-    scenario: Scenario, policy: Policy, other: Control | None = None
+    scenario: Scenario, policy: Policy, other: Control | None = None, level: int = 0
 ) -> _fabric.TransportSettings:
-    """The settings of flows that start under this policy. `other`: instead of its control, with default parameters."""
+    """The settings of flows that start under this policy.
+
+    `other`: instead of its control, with default parameters. `level`: in a scheme with levels; 0: the last one.
+    """
     scheme, transport, simulator = policy.definition, scenario.transport, scenario.simulator
     settings = _fabric.TransportSettings()
     control = other or scheme.control
@@ -167,6 +179,8 @@ def transport_settings(
     settings.tags_deadlines = scheme.tags_deadlines
     settings.urgent_after_bytes = policy.urgent_after or 0
     settings.tags_sizes = scheme.tags_sizes
+    if scheme.has_levels:
+        settings.tags, settings.fixed_tag = False, ATTAINED_FIRST - 1 + (level or policy.queues)
     settings.tags_bursts = transport.tags == "socket"
     settings.forgets_late = scheme.forgets_late or simulator.late == "plain"
     _vary(settings, simulator.tcp or TcpVariant())
@@ -236,6 +250,10 @@ def port_maker(policy: Policy, simulator: SimulatorSettings) -> MakePort:
 
     def make(link: Port, of_host: bool) -> tuple[_fabric.PortSettings, _fabric.Discipline]:
         settings = _fabric.PortSettings()
+        if of_host and policy.throughput_factors:
+            limits = epochs.level_bytes(policy.throughput_factors)
+            settings.epoch_ps = policy.epoch_of_levels_ns * PS_PER_NS
+            settings.level_bytes = [*limits, *[0] * (QUEUES - 1 - len(limits))]
         if simulator.links == "emulated":
             settings.burst_bytes = HOST_BURST_BYTES if of_host else port_burst_bytes(link.rate_bps)
         if of_host and Need.GRANTS in policy.needs:

@@ -14,6 +14,7 @@ Scenario, `PUT /policy` and its preview use this one function, `fitted`. The rul
   those 65 packets for all of them. 12 packets leave room for a first window (RFC 6928: ten packets).
 - Fixed thresholds, and those from which a scheme with the least mean slowdown starts, follow from the measured
   traffic. Without it they are the scheme's own, and the answer says so.
+- The network epoch of a scheme with levels follows from hosts and links (policy/schemes/epochs.py).
 - Everything else is the scheme's default.
 
 Changes of a few keys of a policy: the rest stays, and what followed from a default follows the new values.
@@ -29,13 +30,13 @@ from typing import Any
 import numpy as np
 
 from sluice.policy.errors import FieldError
-from sluice.policy.figures.metrics import IdealTimes
+from sluice.policy.figures.metrics import Array, IdealTimes
 from sluice.policy.network.graph import Topology
 from sluice.policy.schema.desired import Policy
 from sluice.policy.schema.field_kinds import Draft, Override, PolicyEntry
 from sluice.policy.schema.fields import POLICY_FIELDS, scheme_of
 from sluice.policy.schema.kinds import ListOf
-from sluice.policy.schemes import Marking, Scheme, ThresholdRule
+from sluice.policy.schemes import Marking, Scheme, ThresholdRule, epochs
 from sluice.policy.schemes.ports import MAX_BACKLOG_BYTES, REFERENCE_MARK_BYTES
 from sluice.policy.thresholds.static import Traffic, solved
 from sluice.policy.units import BITS_PER_BYTE, MSS_BYTES, PACKET_BYTES, US_PER_S, format_bytes, format_rate
@@ -57,6 +58,8 @@ class NetworkPath:
     """Rate of the slowest link to a host."""
     round_trip_us: float
     """The longest round trip of a full packet and its ACK through an idle network."""
+    epoch_ns: int | None = None
+    """The network epoch; None if some delay is unknown."""
 
     @property
     def mark_bytes(self) -> int:
@@ -75,11 +78,24 @@ def path_of(topology: Topology) -> NetworkPath | None:
     rates = [port.rate_bps for port in topology.ports if port.edge and port.managed and port.rate_bps]
     if not rates:
         return None
-    return NetworkPath(min(rates), _round_trip_us(topology))
+    packet_us, ack_us = _trips_us(topology)
+    switches = max(
+        max(topology.distances_to_switch(port.switch).values()) for port in topology.ports if port.edge
+    )
+    idle_us = _longest(packet_us)
+    epoch_ns = (
+        epochs.network_epoch_ns(len(topology.hosts), min(rates), idle_us, switches) if idle_us else None
+    )
+    return NetworkPath(min(rates), _longest(packet_us + ack_us), epoch_ns)
 
 
-def _round_trip_us(topology: Topology) -> float:
-    """Return the longest round trip between hosts of different edge switches, or of the only one; 0 if none is known.
+def _longest(times_us: Array) -> float:
+    """Return the longest time that is known; 0 without any."""
+    return float(times_us[np.isfinite(times_us)].max(initial=0.0))
+
+
+def _trips_us(topology: Topology) -> tuple[Array, Array]:
+    """Return the times of full packets and of their ACKs, between hosts of different edge switches, or of the only one.
 
     All hosts of a switch have equal links, so two of each are enough.
     """
@@ -90,12 +106,10 @@ def _round_trip_us(topology: Topology) -> float:
     src, dst = (np.repeat(hosts, len(hosts)), np.tile(hosts, len(hosts)))
     src, dst = src[src != dst], dst[src != dst]
     if not len(src):
-        return 0.0
+        return np.empty(0), np.empty(0)
     ideal = IdealTimes(topology)
     packet, ack = np.full(len(src), MSS_BYTES), np.ones(len(src), np.int64)
-    both = ideal.of(src, dst, packet) + ideal.of(dst, src, ack)
-    finite = both[np.isfinite(both)]
-    return float(finite.max()) if len(finite) else 0.0
+    return ideal.of(src, dst, packet), ideal.of(dst, src, ack)
 
 
 @dataclass(frozen=True)
@@ -130,6 +144,9 @@ def fitted(document: Mapping[str, Any], around: Surroundings) -> Fitted:
     kept = _kept(document, scheme, around.before, mark_bytes)
     reasons = dict.fromkeys(kept, "kept: it belongs to the network")
     whole, because = _with_thresholds({**kept, **document}, document, scheme, around, mark_bytes)
+    if scheme.has_levels and whole.get("epoch") is None and around.path is not None:
+        whole["epoch"] = around.path.epoch_ns
+        because = {**because, "epoch": f"computed for the hosts, and {around.path}"}
     policy = Policy.from_document(whole, mark_bytes)
     # The fields whose defaults are in proportion to the network's K.
     marks = {Marking.NONE: (), Marking.RED: ("mark_min", "mark_max")}.get(scheme.marking, ("mark_at",))

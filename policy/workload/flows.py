@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -32,13 +32,15 @@ Indices = npt.NDArray[np.uint16]
 _TIME_US = Duration(0, 3600 * NS_PER_S, to="us", whole=False)
 
 
-NO_COLUMNS = ("first", "labels", "controls")
+Value = TypeVar("Value", str, int)
+
+NO_COLUMNS = ("first", "labels", "controls", "levels")
 """Fields of FlowBatch that are no numpy arrays."""
 
 
-def all_or_none(words: Sequence[str]) -> tuple[str, ...]:
-    """Return the words, or nothing if all are empty."""
-    return tuple(words) if any(words) else ()
+def all_or_none(values: Sequence[Value]) -> tuple[Value, ...]:
+    """Return the values, or nothing if all are empty or 0."""
+    return tuple(values) if any(values) else ()
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,8 @@ class FlowBatch:
     """One label for each flow, or none at all."""
     controls: tuple[str, ...] = ()
     """The name of each flow's congestion control, empty for the scheme's; or none at all."""
+    levels: tuple[int, ...] = ()
+    """The level of each flow, 0 for the last one; or none at all."""
 
     def __len__(self) -> int:
         return len(self.start_s)
@@ -228,6 +232,11 @@ class Workload(CommonKeys):
         groups = (group for sizes in self.all_sizes for group in sizes.groups)
         return frozenset(group.control for group in groups if group.control)
 
+    @property
+    def levels(self) -> frozenset[int]:
+        """The levels that parts of the flows ask for."""
+        return frozenset(group.level for sizes in self.all_sizes for group in sizes.groups if group.level)
+
 
 def flows_of(
     batches: Iterable[FlowBatch], topology: Topology, run_id: str, size_scale: float = 1.0
@@ -245,6 +254,7 @@ def _flows(batch: FlowBatch, names: Sequence[str], run_id: str, size_scale: floa
         row |= {"src": names[row["src"]], "dst": names[row["dst"]], "quench": QUENCH[row["quench"]]}
         row["label"] = batch.labels[i] if batch.labels else ""
         control = batch.controls[i] if batch.controls else ""
+        row["level"] = batch.levels[i] or None if batch.levels else None
         row["congestion_control"] = controls.selectable()[control].kernel_name if control else None
         size = size_class(row["bytes"], size_scale)
         flows.append(ScheduledFlow(f"{run_id}/{batch.first + i}", size_class=size, **row))

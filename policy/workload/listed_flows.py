@@ -49,7 +49,19 @@ from sluice.policy.errors import FieldError, guess, refuse_unknown, shortened
 from sluice.policy.figures.metrics import Array, IdealTimes
 from sluice.policy.network.graph import Topology
 from sluice.policy.schema.entries import entries, entry, read
-from sluice.policy.schema.kinds import Choice, Duration, Flag, Kind, Number, OneOrMore, Schema, Size, Text
+from sluice.policy.schema.field_kinds import MAX_QUEUES
+from sluice.policy.schema.kinds import (
+    Choice,
+    Duration,
+    Flag,
+    Kind,
+    Number,
+    OneOrMore,
+    Schema,
+    Size,
+    Text,
+    Whole,
+)
 from sluice.policy.wire.records import QUENCH
 from sluice.policy.workload.flows import BATCH_FLOWS, FlowBatch, all_or_none
 
@@ -84,6 +96,11 @@ CONTROL: Any = entry(
     ControlName(),
     "Congestion control of these flows, with the defaults of its parameters: dctcp, ucp, d2tcp, datcp, mcp, reno, cubic"
     " or that of a file. By default the scheme's.",
+    default=None,
+)
+LEVEL: Any = entry(
+    Whole(1, MAX_QUEUES),
+    "Level that the program of these flows chooses, in schemes with levels; 1 is served first. By default the last.",
     default=None,
 )
 HOST = Text(longest=64, what="the name of a host")
@@ -150,6 +167,7 @@ class ExplicitFlow:
         default=(),
     )
     control: str | None = CONTROL
+    level: int | None = LEVEL
 
     @property
     def groups(self) -> tuple[str, ...]:
@@ -183,6 +201,11 @@ class ExplicitWorkload:
     def controls(self) -> frozenset[str]:
         """Names of the congestion controls that flows ask for."""
         return frozenset(flow.control for flow in self.flows if flow.control)
+
+    @property
+    def levels(self) -> frozenset[int]:
+        """The levels that flows ask for."""
+        return frozenset(flow.level for flow in self.flows if flow.level)
 
     @property
     def has_followers(self) -> bool:
@@ -330,6 +353,7 @@ def batch_of(
         quench=np.asarray([QUENCH.index(flow.quench) for flow in flows], np.uint8),
         labels=all_or_none([flow.label for flow in flows]),
         controls=all_or_none([flow.control or "" for flow in flows]),
+        levels=all_or_none([flow.level or 0 for flow in flows]),
     )
 
 

@@ -296,6 +296,7 @@ void Fabric::audit() const
 			found++;
 			bytes += packet.frame_bytes;
 		});
+		port->visit_limited(find);
 		port->visit_under_way(find);
 		if (bytes != port->backlog_bytes())
 			throw std::logic_error("audit: the backlog of a port differs from the bytes that wait there");
