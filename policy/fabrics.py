@@ -34,5 +34,5 @@ def check_fabric(policy: Policy, fabric: str) -> None:
     problem = refusal(policy, fabric)
     if problem is not None:
         raise FieldError("scheme", problem)
-    if policy.definition.has_levels:
-        _ = policy.epoch_of_levels_ns
+    if policy.definition.has_levels and policy.epoch is None:
+        raise FieldError("epoch", "is missing: hosts and links, from which it follows, are unknown")

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, replace
 from heapq import heapify, heappop, heappush
-from itertools import count
+from itertools import count, islice, repeat
 
 import numpy as np
 import numpy.typing as npt
@@ -20,11 +20,12 @@ from sluice.policy.workload.scenario import Scenario, check_hosts, scheduled_bat
 from sluice.simulator.taps import Columns
 
 Transports = Mapping[tuple[str, int], int]
-"""Congestion control and level of a flow → the number of its settings. Empty name and level 0 → 0."""
+"""Congestion control and level of a flow → the number of its settings. Empty name and level 0: 0."""
 
 
 def fabric_columns(batch: FlowBatch, transports: Transports) -> Columns:
     """A batch as `Fabric.add_flows` takes it: whole picoseconds, 0 for missing values."""
+    own = zip(batch.controls or repeat(""), batch.levels or repeat(0), strict=False)
     start_ps = np.rint(batch.start_s * PS_PER_S).astype(np.int64)
     elapsed_ps = _or_zero(batch.elapsed_us * PS_PER_US)
     deadline_ps = np.where(np.isnan(batch.deadline_us), 0, start_ps + _or_zero(batch.deadline_us * PS_PER_US))
@@ -43,14 +44,12 @@ def fabric_columns(batch: FlowBatch, transports: Transports) -> Columns:
         "importance_milli": _or_zero(batch.importance * 1000).astype(np.uint32),
         "importance_share_milli": _or_zero(batch.importance_share * 1000).astype(np.uint32),
         "transport": np.asarray(
-            _numbers(batch, transports) if batch.controls or batch.levels else np.zeros(len(batch)), np.uint8
+            [transports[flow] for flow in islice(own, len(batch))]
+            if batch.controls or batch.levels
+            else np.zeros(len(batch)),
+            np.uint8,
         ),
     }
-
-
-def _numbers(batch: FlowBatch, transports: Transports) -> list[int]:
-    controls, levels = batch.controls or ("",) * len(batch), batch.levels or (0,) * len(batch)
-    return [transports[flow] for flow in zip(controls, levels, strict=True)]
 
 
 def _or_zero(values: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:

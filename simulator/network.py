@@ -128,17 +128,17 @@ NO_WINDOW_BOUND = 10_000
 
 
 def add_transports(fabric: _fabric.Fabric, scenario: Scenario, policy: Policy) -> Transports:
-    """Add settings for each congestion control and level that parts of the workload have. Returns their numbers."""
-    numbers = {}
-    for name, level in product(
-        sorted({"", *scenario.workload.controls}), sorted({0, *scenario.workload.levels})
-    ):
+    """Add settings for each congestion control that parts of the workload have, and each level. Returns their numbers.
+
+    In a scheme without levels, those of all levels are the same.
+    """
+    numbers = {("", 0): 0}
+    for name, level in product(sorted({"", *scenario.workload.controls}), range(QUEUES + 1)):
         if level and not policy.definition.has_levels:
             numbers[name, level] = numbers[name, 0]
-            continue
-        control = controls.selectable()[name] if name else None
-        settings = transport_settings(scenario, policy, control, level)
-        numbers[name, level] = fabric.add_transport(settings) if name or level else 0
+        elif name or level:
+            control = controls.selectable()[name] if name else None
+            numbers[name, level] = fabric.add_transport(transport_settings(scenario, policy, control, level))
     return numbers
 
 
@@ -252,7 +252,7 @@ def port_maker(policy: Policy, simulator: SimulatorSettings) -> MakePort:
         settings = _fabric.PortSettings()
         if of_host and policy.throughput_factors:
             limits = epochs.level_bytes(policy.throughput_factors)
-            settings.epoch_ps = policy.epoch_of_levels_ns * PS_PER_NS
+            settings.epoch_ps = (policy.epoch or 0) * PS_PER_NS
             settings.level_bytes = [*limits, *[0] * (QUEUES - 1 - len(limits))]
         if simulator.links == "emulated":
             settings.burst_bytes = HOST_BURST_BYTES if of_host else port_burst_bytes(link.rate_bps)

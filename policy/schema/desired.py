@@ -151,15 +151,6 @@ class Policy(PolicyFields):
         asked = {Need.FLOW_QUEUES: self.flow_queues, Need.RESERVED_DSCP: bool(self.reserved_dscp)}
         return self.definition.needs | {need for need, wanted in asked.items() if wanted}
 
-    @property
-    def epoch_of_levels_ns(self) -> int:
-        """The network epoch of a scheme with levels. Raises FieldError if the policy was made without a network."""
-        if self.epoch is None:
-            raise FieldError(
-                "epoch", 'is missing, because hosts and links are unknown: write it, for example "1ms"'
-            )
-        return self.epoch
-
     @classmethod
     def from_document(
         cls, document: Mapping[str, Any], network_mark_bytes: int = REFERENCE_MARK_BYTES
@@ -213,12 +204,8 @@ def _check_levels(policy: Policy) -> None:
     """Check that hosts can tag and limit the levels. Raises FieldError."""
     if not policy.host_queues:
         raise FieldError("host_queues", f"must be true with scheme {policy.scheme}: hosts limit each level")
-    used = [dscp for dscp in policy.reserved_dscp if dscp <= policy.queues]
-    if used:
-        raise FieldError(
-            "reserved_dscp",
-            f"must be above {policy.queues} with scheme {policy.scheme}, which uses the others, not {used[0]}",
-        )
+    if policy.reserved_dscp and policy.reserved_dscp[0] <= policy.queues:
+        raise FieldError("reserved_dscp", f"must be above {policy.queues}, the last level of {policy.scheme}")
 
 
 _MOST_PORTS = 8

@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 
 from sluice.policy.errors import FieldError
-from sluice.policy.figures.metrics import Array, IdealTimes
+from sluice.policy.figures.metrics import IdealTimes
 from sluice.policy.network.graph import Topology
 from sluice.policy.schema.desired import Policy
 from sluice.policy.schema.field_kinds import Draft, Override, PolicyEntry
@@ -59,7 +59,7 @@ class NetworkPath:
     round_trip_us: float
     """The longest round trip of a full packet and its ACK through an idle network."""
     epoch_ns: int | None = None
-    """The network epoch; None if some delay is unknown."""
+    """The network epoch."""
 
     @property
     def mark_bytes(self) -> int:
@@ -75,27 +75,20 @@ class NetworkPath:
 
 def path_of(topology: Topology) -> NetworkPath | None:
     """Return the path of a network, or None if no rate of a link to a host is known."""
-    rates = [port.rate_bps for port in topology.ports if port.edge and port.managed and port.rate_bps]
-    if not rates:
+    edges = [port for port in topology.ports if port.edge and port.managed and port.rate_bps]
+    if not edges:
         return None
-    packet_us, ack_us = _trips_us(topology)
-    switches = max(
-        max(topology.distances_to_switch(port.switch).values()) for port in topology.ports if port.edge
-    )
-    idle_us = _longest(packet_us)
-    epoch_ns = (
-        epochs.network_epoch_ns(len(topology.hosts), min(rates), idle_us, switches) if idle_us else None
-    )
-    return NetworkPath(min(rates), _longest(packet_us + ack_us), epoch_ns)
+    rate_bps = min(port.rate_bps for port in edges)
+    round_trip_us, idle_us = _trips_us(topology)
+    switches = max(hops for port in edges for hops in topology.distances_to_switch(port.switch).values())
+    epoch_ns = epochs.network_epoch_ns(len(topology.hosts), rate_bps, idle_us, switches)
+    return NetworkPath(rate_bps, round_trip_us, epoch_ns)
 
 
-def _longest(times_us: Array) -> float:
-    """Return the longest time that is known; 0 without any."""
-    return float(times_us[np.isfinite(times_us)].max(initial=0.0))
+def _trips_us(topology: Topology) -> tuple[float, float]:
+    """Return the longest round trip between hosts of different edge switches, or of the only one; 0 if none is known.
 
-
-def _trips_us(topology: Topology) -> tuple[Array, Array]:
-    """Return the times of full packets and of their ACKs, between hosts of different edge switches, or of the only one.
+    The second value is the longest way of the packet alone.
 
     All hosts of a switch have equal links, so two of each are enough.
     """
@@ -106,10 +99,12 @@ def _trips_us(topology: Topology) -> tuple[Array, Array]:
     src, dst = (np.repeat(hosts, len(hosts)), np.tile(hosts, len(hosts)))
     src, dst = src[src != dst], dst[src != dst]
     if not len(src):
-        return np.empty(0), np.empty(0)
+        return 0.0, 0.0
     ideal = IdealTimes(topology)
-    packet, ack = np.full(len(src), MSS_BYTES), np.ones(len(src), np.int64)
-    return ideal.of(src, dst, packet), ideal.of(dst, src, ack)
+    packet_us = ideal.of(src, dst, np.full(len(src), MSS_BYTES))
+    both_us = packet_us + ideal.of(dst, src, np.ones(len(src), np.int64))
+    known = np.isfinite(both_us)
+    return float(both_us[known].max(initial=0)), float(packet_us[known].max(initial=0))
 
 
 @dataclass(frozen=True)

@@ -1,38 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
-"""QJUMP's network epoch, the latency that it bounds, and the rates of its levels.
+"""QJUMP's network epoch, the latency that it bounds, and the limits of its levels.
 
 Source: Grosvenor et al., "Queues don't matter when you can JUMP them!", NSDI 2015, section 3. The numbers of its
-equations are from memory.
-
-n hosts, P bytes of the largest frame, R the rate of the slowest link of a host, ε what the switches on a path add.
+equations are from memory. n hosts, P bytes of the largest frame, R the rate of the slowest link of a host, ε what the
+switches on a path add:
 
 (1) If each host has one frame in the network, a frame waits at most for those of all others:
 
       delay <= n * P / R + ε
 
-(2) If each host sends one frame in each epoch, and an epoch lasts as long as that delay, (1) holds. But the hosts'
-    epochs do not begin together. A host may send at the end of one epoch and at the beginning of the next, so two
-    frames of each may meet:
+(2) So each host may send one frame in an epoch of that length. But the hosts' epochs do not begin together: a host may
+    send at the end of one epoch and at the beginning of the next, so two frames of each may meet.
 
       epoch = 2 * n * P / R + ε        and   delay <= epoch
 
-(3) So a host at the guaranteed level may send P / epoch, about R / (2 n).
+(3) The guaranteed level of a host has P / epoch, about R / (2 n).
 
-(4) If only n' = n / f hosts send at once, each may send f times as much within the same delay. Level i has the
-    throughput factor f_i from 1, the guarantee, to n:
+(4) If only n' = n / f hosts take part, each may send f frames in an epoch within the same delay. So level i has the
+    throughput factor f_i from 1, the guarantee, to n, and
 
       rate_i = f_i * P / epoch, about f_i * R / (2 n)
 
-Ports serve the levels by strict priority, so nothing at a lower level adds to (2) but the frame that a port is sending
-already. The last level has no limit here.
+Here the last level has no limit. ε is the processing time of the switches in the paper. Here a switch takes no time to
+decide, but it receives a frame whole, and a link may be busy with one frame of a lower level. With s switches on the
+longest path, a frame takes `idle` there in an idle network, and s + 1 frames of lower levels may be in its way. Of its
+own level there are 2 f (n' - 1) - 1 other frames, because the receiver is one of the n' hosts. It may wait again for
+the 2 f - 1 others of its own host, if they took another path and meet it at the last link:
 
-ε is the processing time of the switches in the paper. Here a switch takes no time to decide, but it receives a frame
-whole before it sends it, and a link is busy with at most one frame of a lower level. Let s be the number of switches on
-the longest path. A frame takes `idle` there in an idle network, which is s + 1 times P / R if all links are equal, and
-the propagation. Beside that there are at most s + 1 frames of lower levels, one at each link, and 2 (n - 1) - 1 other
-frames of the level:
-
-      delay <= idle + (s + 1 + 2 n - 3) * P / R = epoch - P / R     with   ε = idle + (s - 1) * P / R
+      delay <= idle + (s + 1 + 2 f (n' - 1) - 1 + 2 f - 1) * P / R = epoch     with   ε = idle + (s - 1) * P / R
 """
 
 import math

@@ -25,7 +25,8 @@ from sluice.policy.errors import FieldError
 from sluice.policy.schema.entries import entry, read
 from sluice.policy.schema.kinds import Choice, ListOf, Size, Text, Whole
 from sluice.policy.units import MAX_FLOW_BYTES, MIN_FLOW_BYTES
-from sluice.policy.workload.listed_flows import CONTROL, HOST, LEVEL, TIME_S, ExplicitFlow
+from sluice.policy.workload.flows import LEVEL
+from sluice.policy.workload.listed_flows import CONTROL, HOST, TIME_S, ExplicitFlow
 
 Step = tuple[int, int]
 """The receiver of a rank's flow in a step, and its size in bytes."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,7 @@ from sluice.policy.errors import FieldError
 from sluice.policy.figures.metrics import Array, IdealTimes
 from sluice.policy.network.graph import Topology
 from sluice.policy.schema.entries import entry
+from sluice.policy.schema.field_kinds import MAX_QUEUES
 from sluice.policy.schema.kinds import Choice, Duration, Number, Text, Whole
 from sluice.policy.units import NS_PER_S
 from sluice.policy.wire.records import QUENCH, ScheduledFlow, size_class
@@ -32,13 +33,11 @@ Indices = npt.NDArray[np.uint16]
 _TIME_US = Duration(0, 3600 * NS_PER_S, to="us", whole=False)
 
 
-Value = TypeVar("Value", str, int)
-
 NO_COLUMNS = ("first", "labels", "controls", "levels")
 """Fields of FlowBatch that are no numpy arrays."""
 
 
-def all_or_none(values: Sequence[Value]) -> tuple[Value, ...]:
+def all_or_none(values: Sequence[Any]) -> tuple[Any, ...]:
     """Return the values, or nothing if all are empty or 0."""
     return tuple(values) if any(values) else ()
 
@@ -160,6 +159,11 @@ class Shift:
     sizes: Sizes
 
 
+LEVEL: Any = entry(
+    Whole(1, MAX_QUEUES),
+    "Level that the program of these flows chooses, in schemes with levels; 1 is served first. By default the last.",
+    default=None,
+)
 PATTERN = Choice(("all-to-all", "many-to-one", "permutation", "incast"))
 FLOWS = Whole(1, 10**9)
 MAX_LOAD = 0.99
@@ -231,11 +235,6 @@ class Workload(CommonKeys):
         """Names of the congestion controls that parts of the flows ask for."""
         groups = (group for sizes in self.all_sizes for group in sizes.groups)
         return frozenset(group.control for group in groups if group.control)
-
-    @property
-    def levels(self) -> frozenset[int]:
-        """The levels that parts of the flows ask for."""
-        return frozenset(group.level for sizes in self.all_sizes for group in sizes.groups if group.level)
 
 
 def flows_of(

@@ -49,21 +49,9 @@ from sluice.policy.errors import FieldError, guess, refuse_unknown, shortened
 from sluice.policy.figures.metrics import Array, IdealTimes
 from sluice.policy.network.graph import Topology
 from sluice.policy.schema.entries import entries, entry, read
-from sluice.policy.schema.field_kinds import MAX_QUEUES
-from sluice.policy.schema.kinds import (
-    Choice,
-    Duration,
-    Flag,
-    Kind,
-    Number,
-    OneOrMore,
-    Schema,
-    Size,
-    Text,
-    Whole,
-)
+from sluice.policy.schema.kinds import Choice, Duration, Flag, Kind, Number, OneOrMore, Schema, Size, Text
 from sluice.policy.wire.records import QUENCH
-from sluice.policy.workload.flows import BATCH_FLOWS, FlowBatch, all_or_none
+from sluice.policy.workload.flows import BATCH_FLOWS, LEVEL, FlowBatch, all_or_none
 
 VARY: Any = entry(
     Flag(),
@@ -96,11 +84,6 @@ CONTROL: Any = entry(
     ControlName(),
     "Congestion control of these flows, with the defaults of its parameters: dctcp, ucp, d2tcp, datcp, mcp, reno, cubic"
     " or that of a file. By default the scheme's.",
-    default=None,
-)
-LEVEL: Any = entry(
-    Whole(1, MAX_QUEUES),
-    "Level that the program of these flows chooses, in schemes with levels; 1 is served first. By default the last.",
     default=None,
 )
 HOST = Text(longest=64, what="the name of a host")
@@ -201,11 +184,6 @@ class ExplicitWorkload:
     def controls(self) -> frozenset[str]:
         """Names of the congestion controls that flows ask for."""
         return frozenset(flow.control for flow in self.flows if flow.control)
-
-    @property
-    def levels(self) -> frozenset[int]:
-        """The levels that flows ask for."""
-        return frozenset(flow.level for flow in self.flows if flow.level)
 
     @property
     def has_followers(self) -> bool:

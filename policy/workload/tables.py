@@ -15,15 +15,8 @@ from sluice.policy.schema.entries import TableOf, entries, entry, read
 from sluice.policy.schema.kinds import ListOf, Number, OneOrMore, Size, Text, Whole
 from sluice.policy.units import MAX_FLOW_BYTES, MIN_FLOW_BYTES, format_bytes
 from sluice.policy.workload.collectives import collectives
-from sluice.policy.workload.flows import FLOWS, PATTERN, CommonKeys, Deadlines, Shift, Workload
-from sluice.policy.workload.listed_flows import (
-    CONTROL,
-    LEVEL,
-    VARY,
-    ExplicitWorkload,
-    FlowTable,
-    explicit_workload,
-)
+from sluice.policy.workload.flows import FLOWS, LEVEL, PATTERN, CommonKeys, Deadlines, Shift, Workload
+from sluice.policy.workload.listed_flows import CONTROL, VARY, ExplicitWorkload, FlowTable, explicit_workload
 from sluice.policy.workload.sizes import Group, Mix, MixPart, SizeCdf, Sizes
 
 LoadCdf = Callable[[str], SizeCdf]
@@ -210,7 +203,6 @@ def _sizes(keys: RandomKeys | ShiftKeys, where: str, load_cdf: LoadCdf) -> Sizes
             problem = "give either bytes (one size) or sizes (a table's name or a CDF file)"
             raise FieldError(f"{where}.mix[{i}].bytes", problem)
         cdf = None if part.sizes is None else load_cdf(part.sizes)
-        parts.append(
-            MixPart(part.bytes, part.share, cdf, Group(part.sources, part.control or "", part.level or 0))
-        )
+        group = Group(part.sources, part.control or "", part.level or 0)
+        parts.append(MixPart(part.bytes, part.share, cdf, group))
     return Mix(tuple(parts))

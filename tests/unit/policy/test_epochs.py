@@ -57,9 +57,9 @@ def test_rates__the_guaranteed_level_has_one_frame_of_two_for_each_host() -> Non
 
 def test_scenario__its_fabric_gives_the_epoch_unless_the_document_does() -> None:
     policy = scenario_with(FABRIC).scenario.policy
-    assert policy.epoch_of_levels_ns == pytest.approx(26 * FRAME_NS + 2000, abs=2)
+    assert policy.epoch == pytest.approx(26 * FRAME_NS + 2000, abs=2)
     named = scenario_with(FABRIC, scheme={"name": "qjump", "epoch": "50us", "throughput_factors": [1, 5]})
-    assert named.scenario.policy.epoch_of_levels_ns == 50_000
+    assert named.scenario.policy.epoch == 50_000
     assert named.scenario.policy.throughput_factors == (1, 5)
 
 
@@ -73,7 +73,6 @@ def test_policy__without_a_network_has_no_epoch() -> None:
 def test_hosts__get_tags_and_limits() -> None:
     policy = Policy.from_document({"scheme": "qjump", "epoch": "1ms", "throughput_factors": [1, 5]})
     settings = HostSettings.of(policy)
-    assert settings.tags_levels
     assert settings.level_rates_bps == (8 * FRAME_BYTES * 1000, 5 * 8 * FRAME_BYTES * 1000)
     assert settings.level_bytes == (FRAME_BYTES, 5 * FRAME_BYTES)
     others = (HostSettings.of(policy, acts=False), HostSettings.of(Policy.from_document({"scheme": "pias"})))
@@ -84,7 +83,7 @@ def test_hosts__get_tags_and_limits() -> None:
     ("table", "problem"),
     [
         ({"host_queues": False}, "host_queues: must be true with scheme qjump"),
-        ({"reserved_dscp": [8, 46]}, "reserved_dscp: must be above 8 with scheme qjump"),
+        ({"reserved_dscp": [8, 46]}, "reserved_dscp: must be above 8, the last level of qjump"),
     ],
 )
 def test_policy__lets_hosts_tag_and_limit_the_levels(table: dict[str, Any], problem: str) -> None:

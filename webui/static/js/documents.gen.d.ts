@@ -2599,13 +2599,8 @@ export interface components {
              */
             queue_of_tag: number[];
             /**
-             * Tags Levels
-             * @description Whether the tag of each packet is the level that its program has chosen.
-             */
-            tags_levels: boolean;
-            /**
              * Level Rates Bps
-             * @description Most that the host may send at level 1, 2 and so on. Levels beyond the list have no limit.
+             * @description Most that the host sends at level 1, 2 and so on. With any, tags are the levels that programs choose.
              */
             level_rates_bps: number[];
             /**
