@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from sluice.dataplane.rtnetlink import KIND, Kind, all_queues, attributes
 from sluice.policy.errors import EnvironmentLacking, SluiceError
+from sluice.policy.units import FRAME_BYTES
 from sluice.runtime.command import CommandFailed, run
 
 QUEUES = 8
@@ -25,6 +26,7 @@ CLASSES = tuple(_HANDLE | queue + 1 for queue in range(QUEUES))
 _UNSHAPED = "1tbit"
 """Above the rate of every link, so that HTB only chooses and never waits."""
 
+_LEAF = "htb quantum 60000 rate 100bit"
 KINDS = {
     "prio": (
         f"qdisc add dev {{dev}} {{at}} handle {HANDLE} prio bands {QUEUES} priomap {' '.join('0' * 16)}",
@@ -35,8 +37,7 @@ KINDS = {
         # HTB serves a class below its rate first, whatever its priority. So the rate is a frame in two minutes: with a
         # frame a second, packets of lower queues overtake earlier ones of their flow.
         *(
-            f"class add dev {{dev}} parent {HANDLE}ff classid {HANDLE}{queue + 1} htb rate 100bit"
-            f" ceil {_UNSHAPED} prio {queue} quantum 60000"
+            f"class add dev {{dev}} parent {HANDLE}ff classid {HANDLE}{queue + 1} {_LEAF} ceil {_UNSHAPED} prio {queue}"
             for queue in range(QUEUES)
         ),
     ),
@@ -66,8 +67,8 @@ def make(interface: str, at: str, kinds: Iterable[str] = tuple(KINDS)) -> str:
     present = qdisc_at(_qdiscs(interface), at)
     if present is None:
         return _make_first(interface, at, kinds, where)
-    if present.handle == _HANDLE and present.kind in kinds:
-        return present.kind
+    if present.handle == _HANDLE:
+        return present.kind if present.kind in kinds else _make_first(interface, at, kinds, where)
     raise SluiceError(
         f"{interface} has a qdisc of another program {where}: {present.kind} {present.handle >> 16:x}:; remove it, or"
         " name one of its classes in queues_at"
@@ -88,6 +89,24 @@ def _make_first(interface: str, at: str, kinds: Iterable[str], where: str) -> st
         else:
             return kind
     raise EnvironmentLacking(f"no queues {where} of {interface}: {'; '.join(problems)}")
+
+
+def limit(interface: str, rates_bps: Sequence[int], bursts_bytes: Sequence[int]) -> None:
+    """Limit the first queues of an interface, which are HTB's, to these rates; the others have no limit.
+
+    `bursts_bytes`: what each may send at once after a pause, whole frames. HTB sends a frame if its bucket is not below
+    zero, so the bucket holds a frame less. Raises CommandFailed.
+    """
+    limits = [
+        f"ceil {rate}bit cburst {burst - FRAME_BYTES + 1}"
+        for rate, burst in zip(rates_bps, bursts_bytes, strict=True)
+    ]
+    limits += [f"ceil {_UNSHAPED}"] * (QUEUES - len(limits))
+    lines = (
+        f"class change dev {interface} parent {HANDLE}ff classid {HANDLE}{queue + 1} {_LEAF} {ceil} prio {queue}\n"
+        for queue, ceil in enumerate(limits)
+    )
+    run(["tc", "-batch", "-"], stdin="".join(lines))
 
 
 def qdisc_at(qdiscs: Sequence[Qdisc], at: str) -> Qdisc | None:

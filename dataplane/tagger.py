@@ -19,7 +19,7 @@ _COUNTERS = "=QQ"
 DSCPS = 64
 _GUEST_COUNTS = 4096
 """As in bpf/tag.h."""
-_NONE = 255
+_NONE, _LEVEL = 255, 254
 _FOREIGN = "=QQIHH"
 
 
@@ -37,6 +37,8 @@ class TagSettings:
     """The tag of a flow of known size shows the size class."""
     forgets_late: bool = False
     """Past its deadline, a flow has the tags of one without a deadline. Otherwise they show the greatest urgency."""
+    levels: bool = False
+    """The tag of every packet is the level that its program has chosen by SO_PRIORITY: 1 to 7, or else 8."""
     reserved_dscp: tuple[int, ...] = ()
     """DSCPs of others: no tag has them, and packets keep them."""
     writes: bool = True
@@ -54,7 +56,8 @@ class TagSettings:
         """What happens to a packet with this DSCP, and what is written for this tag: struct tag_written (bpf/tag.h)."""
         if not self.writes:
             return bytes((True, _NONE))
-        return bytes((dscp in self.reserved_dscp, written_tag(dscp, self.reserved_dscp)))
+        tag = _LEVEL if self.levels else written_tag(dscp, self.reserved_dscp)
+        return bytes((dscp in self.reserved_dscp, tag))
 
 
 DEFAULT_SETTINGS = TagSettings()

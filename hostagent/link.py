@@ -87,22 +87,39 @@ class HostLink:
         """The kind of the qdiscs; empty if there is none."""
         self.problem = ""
         """Why there are no queues although the agent should make them; empty if there are."""
+        self._limits: tuple[Sequence[int], Sequence[int]] = (), ()
+        """Rates in bits per second and bursts in bytes of the first queues."""
 
-    def ensure(self) -> None:
+    def ensure(self, new_limits: bool = False) -> None:
         """Make the queues if they are not there. A problem is noted, because packets leave all the same."""
+        limited = any(self._limits)
         if self._at is None:
+            if limited:
+                self._note("the scheme limits what hosts send at each level: set queues_at")
             return
         kinds, problems = [], []
         for interface in self._interfaces:
             try:
-                kinds.append(link_queues.make(interface, self._at))
+                kinds.append(
+                    link_queues.make(interface, self._at, ("htb",) if limited else link_queues.KINDS)
+                )
+                if limited or (new_limits and kinds[-1] == "htb"):
+                    link_queues.limit(interface, *self._limits)
             except (SluiceError, CommandFailed) as error:
                 problems.append(str(error))
         self.name = kinds[0] if kinds else ""
-        problem = "; ".join(problems)
+        self._note("; ".join(problems))
+
+    def _note(self, problem: str) -> None:
         if problem and problem != self.problem:
             log.warning("%s", problem)
         self.problem = problem
+
+    def limit(self, rates_bps: Sequence[int], bursts_bytes: Sequence[int]) -> None:
+        """Limit what the first queues send, and no others. Only HTB can."""
+        if self._limits != (rates_bps, bursts_bytes):
+            self._limits = rates_bps, bursts_bytes
+            self.ensure(new_limits=True)
 
     def begin(self) -> None:
         """Make the queues, or remove those that a killed agent has left."""

@@ -134,7 +134,7 @@ class OutgoingConnection:
         self._info_before = tcp.TcpInfo(0, 0, 0)
         self._started_ns = 0
         self._connected = False
-        self._declared = False
+        self._declared = self._has_level = False
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
         self._sock = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
         self._sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -160,6 +160,9 @@ class OutgoingConnection:
         self._head = Header(active.sequence, flow.bytes, self._started_ns, self._fin, flow.endless).pack()
         try:
             self._declare(active)
+            if flow.level is not None or self._has_level:
+                self._has_level = flow.level is not None
+                self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_PRIORITY, flow.level or 0)
             if active.ends_ns is not None:
                 self._sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, ENDLESS_UNSENT_BYTES)
                 self._loop.call_at(active.ends_ns, partial(self._end, active))

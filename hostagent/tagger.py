@@ -34,6 +34,7 @@ def tag_settings(desired: HostSettings) -> TagSettings:
         deadlines=desired.tags_deadlines,
         urgent_after_bytes=desired.urgent_after_bytes,
         sizes=desired.tags_sizes,
+        levels=bool(desired.level_bytes),
         forgets_late=desired.forgets_late,
         reserved_dscp=desired.reserved_dscp,
         writes=desired.acts,
@@ -201,6 +202,7 @@ class HostTagger:
             self._link.ensure()
         settings = self._set
         if desired is not None:
+            self._link.limit(desired.level_rates_bps, desired.level_bytes)
             settings = replace(tag_settings(desired), priorities=self._link.priorities(desired.queue_of_tag))
         if settings != self._set:
             self._tagger.set(settings)

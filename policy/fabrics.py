@@ -30,7 +30,9 @@ def refusal(policy: Policy, fabric: str) -> str | None:
 
 
 def check_fabric(policy: Policy, fabric: str) -> None:
-    """Raise FieldError if the fabric cannot carry out the policy."""
+    """Raise FieldError if the fabric cannot carry out the policy, or if hosts would lack the epoch of their limits."""
     problem = refusal(policy, fabric)
     if problem is not None:
         raise FieldError("scheme", problem)
+    if policy.definition.has_levels and policy.epoch is None:
+        raise FieldError("epoch", "is missing: hosts and links, from which it follows, are unknown")

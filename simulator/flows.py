@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, replace
 from heapq import heapify, heappop, heappush
-from itertools import count
+from itertools import count, islice, repeat
 
 import numpy as np
 import numpy.typing as npt
@@ -19,12 +19,13 @@ from sluice.policy.workload.listed_flows import ExplicitFlow, ExplicitWorkload, 
 from sluice.policy.workload.scenario import Scenario, check_hosts, scheduled_batches
 from sluice.simulator.taps import Columns
 
+Transports = Mapping[tuple[str, int], int]
+"""Congestion control and level of a flow → the number of its settings. Empty name and level 0: 0."""
 
-def fabric_columns(batch: FlowBatch, transports: Mapping[str, int]) -> Columns:
-    """A batch as `Fabric.add_flows` takes it: whole picoseconds, 0 for missing values.
 
-    `transports`: the number of the settings of each congestion control, 0 for the empty name.
-    """
+def fabric_columns(batch: FlowBatch, transports: Transports) -> Columns:
+    """A batch as `Fabric.add_flows` takes it: whole picoseconds, 0 for missing values."""
+    own = zip(batch.controls or repeat(""), batch.levels or repeat(0), strict=False)
     start_ps = np.rint(batch.start_s * PS_PER_S).astype(np.int64)
     elapsed_ps = _or_zero(batch.elapsed_us * PS_PER_US)
     deadline_ps = np.where(np.isnan(batch.deadline_us), 0, start_ps + _or_zero(batch.deadline_us * PS_PER_US))
@@ -43,7 +44,10 @@ def fabric_columns(batch: FlowBatch, transports: Mapping[str, int]) -> Columns:
         "importance_milli": _or_zero(batch.importance * 1000).astype(np.uint32),
         "importance_share_milli": _or_zero(batch.importance_share * 1000).astype(np.uint32),
         "transport": np.asarray(
-            [transports[name] for name in batch.controls] or np.zeros(len(batch)), np.uint8
+            [transports[flow] for flow in islice(own, len(batch))]
+            if batch.controls or batch.levels
+            else np.zeros(len(batch)),
+            np.uint8,
         ),
     }
 

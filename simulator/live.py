@@ -17,9 +17,9 @@ from sluice.policy.units import PS_PER_S
 from sluice.policy.workload.flows import FlowBatch
 from sluice.policy.workload.scenario import Scenario
 from sluice.simulator import _fabric
-from sluice.simulator.flows import Ledger, fabric_columns
+from sluice.simulator.flows import Ledger, Transports, fabric_columns
 from sluice.simulator.limits import check_paths
-from sluice.simulator.network import add_controls, make_fabric, on_link, port_maker, transport_settings
+from sluice.simulator.network import add_transports, make_fabric, on_link, port_maker, transport_settings
 from sluice.simulator.taps import Columns
 
 Counters = npt.NDArray[np.int64]
@@ -34,8 +34,8 @@ class LiveFabric:
         self._ledger = Ledger()
         self._adopt(scenario.policy)
         self._fabric, self._layout = make_fabric(scenario, topology, self._counting_port)
-        self._transports = add_controls(self._fabric, scenario)
-        self._queue_at_hosts(scenario.policy)
+        self._transports_of: dict[str, Transports] = {}
+        self._use(scenario.policy)
 
     # ── Time ────────────────────────────────────────────────────────────────────────────────────
 
@@ -104,7 +104,7 @@ class LiveFabric:
             self._change(self._layout.host[host.name], self._topology.edge_port(host.name), of_host=True)
         for port in self._topology.ports:
             self._change(self._layout.port[port.id], port, of_host=False)
-        self._queue_at_hosts(policy)
+        self._use(policy)
 
     def map_queues(self, port_id: str, queues: QueueMap) -> None:
         """Set the queue of each tag at a port of a switch."""
@@ -130,7 +130,11 @@ class LiveFabric:
         settings, discipline = self._counting_port(link, of_host)
         self._fabric.change_port(number, on_link(settings, link), discipline)
 
-    def _queue_at_hosts(self, policy: Policy) -> None:
+    def _use(self, policy: Policy) -> None:
+        """Give flows that start now the settings of the policy's scheme, and hosts the policy's queues."""
+        if policy.scheme not in self._transports_of:
+            self._transports_of[policy.scheme] = add_transports(self._fabric, self._scenario, policy)
+        self._transports = self._transports_of[policy.scheme]
         queues = host_queue_map(policy)
         for number in self._layout.host.values():
             self._fabric.set_queue_of(number, queues)

@@ -2,6 +2,7 @@
 """Makes the fabric of a scenario, before any flow: settings of TCP and ports, hosts, switches and equal-cost routes."""
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import product
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from sluice.policy.figures.metrics import Array
 from sluice.policy.network.graph import Port, Topology, ingress_groups
 from sluice.policy.schema.desired import Policy
 from sluice.policy.schema.field_kinds import MAX_SUB_QUEUES
-from sluice.policy.schemes import Marking, QueueRule
+from sluice.policy.schemes import Marking, QueueRule, epochs
 from sluice.policy.schemes.ports import (
     HOST_BURST_BYTES,
     PHANTOM_PERCENT,
@@ -22,6 +23,7 @@ from sluice.policy.schemes.ports import (
     mark_most_q32,
     port_burst_bytes,
 )
+from sluice.policy.tags import ATTAINED_FIRST
 from sluice.policy.thresholds.static import unscheduled_cutoffs
 from sluice.policy.units import FRAME_BYTES, NS_PER_S, PS_PER_NS, PS_PER_S, PS_PER_US
 from sluice.policy.workload.listed_flows import ExplicitWorkload
@@ -30,6 +32,7 @@ from sluice.policy.workload.sizes import scaled_bytes
 from sluice.policy.workload.tables import AnyWorkload
 from sluice.simulator import _fabric, build
 from sluice.simulator.division import Division, Layout, whole
+from sluice.simulator.flows import Transports
 from sluice.simulator.limits import check_scenario
 
 ALPHA_ONE_Q16 = 1 << 16
@@ -171,19 +174,28 @@ NO_WINDOW_BOUND = 10_000
 """Packets: more than any path and buffer here hold."""
 
 
-def add_controls(fabric: _fabric.Fabric, scenario: Scenario) -> dict[str, int]:
-    """Add settings for each congestion control that parts of the workload have. Returns their numbers, by name."""
-    numbers = {"": 0}
-    for name in sorted(scenario.workload.controls):
-        settings = transport_settings(scenario, scenario.policy, controls.selectable()[name])
-        numbers[name] = fabric.add_transport(settings)
+def add_transports(fabric: _fabric.Fabric, scenario: Scenario, policy: Policy) -> Transports:
+    """Add settings for each congestion control that parts of the workload have, and each level. Returns their numbers.
+
+    In a scheme without levels, those of all levels are the same.
+    """
+    numbers = {("", 0): 0}
+    for name, level in product(sorted({"", *scenario.workload.controls}), range(QUEUES + 1)):
+        if level and not policy.definition.has_levels:
+            numbers[name, level] = numbers[name, 0]
+        elif name or level:
+            control = controls.selectable()[name] if name else None
+            numbers[name, level] = fabric.add_transport(transport_settings(scenario, policy, control, level))
     return numbers
 
 
 def transport_settings(
-    scenario: Scenario, policy: Policy, other: Control | None = None
+    scenario: Scenario, policy: Policy, other: Control | None = None, level: int = 0
 ) -> _fabric.TransportSettings:
-    """The settings of flows that start under this policy. `other`: instead of its control, with default parameters."""
+    """The settings of flows that start under this policy.
+
+    `other`: instead of its control, with default parameters. `level`: in a scheme with levels; 0: the last one.
+    """
     scheme, transport, simulator = policy.definition, scenario.transport, scenario.simulator
     settings = _fabric.TransportSettings()
     control = other or scheme.control
@@ -214,6 +226,8 @@ def transport_settings(
     settings.tags_deadlines = scheme.tags_deadlines
     settings.urgent_after_bytes = policy.urgent_after or 0
     settings.tags_sizes = scheme.tags_sizes
+    if scheme.has_levels:
+        settings.tags, settings.fixed_tag = False, ATTAINED_FIRST - 1 + (level or policy.queues)
     settings.tags_bursts = transport.tags == "socket"
     settings.forgets_late = scheme.forgets_late or simulator.late == "plain"
     _vary(settings, simulator.tcp or TcpVariant())
@@ -286,6 +300,10 @@ def port_maker(policy: Policy, simulator: SimulatorSettings) -> MakePort:
         shared = simulator.shared_buffer
         settings.flow_control = shared is not None and (shared.pfc or not of_host)
         settings.acks_first = settings.flow_control and shared is not None and shared.acks_first
+        if of_host and policy.throughput_factors:
+            limits = epochs.level_bytes(policy.throughput_factors)
+            settings.epoch_ps = (policy.epoch or 0) * PS_PER_NS
+            settings.level_bytes = [*limits, *[0] * (QUEUES - 1 - len(limits))]
         if simulator.links == "emulated":
             settings.burst_bytes = HOST_BURST_BYTES if of_host else port_burst_bytes(link.rate_bps)
         if of_host and Need.GRANTS in policy.needs:

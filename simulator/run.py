@@ -26,7 +26,7 @@ from sluice.simulator import _fabric
 from sluice.simulator.division import Division, Layout, divide
 from sluice.simulator.faults import NEVER_PS, faults_of
 from sluice.simulator.flows import Followers, Ledger, fabric_columns, followers_of
-from sluice.simulator.network import add_controls, make_fabric, port_maker
+from sluice.simulator.network import add_transports, make_fabric, port_maker
 from sluice.simulator.taps import Columns, SimulationProgress, Taps, ThresholdsMoved, no_results
 
 SLICE_EVENTS = 1_000_000
@@ -56,7 +56,7 @@ class Simulation:
         ports = port_maker(policy, scenario.simulator)
         self.fabric, layout = make_fabric(scenario, self.topology, ports, self.division)
         self._port_names = np.asarray([*layout.host, *layout.port])
-        self._transports = add_controls(self.fabric, scenario)
+        self._transports = add_transports(self.fabric, scenario, policy)
         self._loop = PolicyLoop(policy, self.topology, self.fabric, layout, self.taps.thresholds)
         self._faults = faults_of(scenario, layout, self.fabric, ports)
         sampled = [name for name in layout.port if name_port(scenario.simulator.sampled_ports, name)]

@@ -212,7 +212,7 @@ class Network:
             begun = ExplicitFlow(**{**vars(flow), "start_s": now_ps / PS_PER_S})
             batch = batch_of(number, [begun], self._index, self._ideal)
             self._flows[number] = begun, float(batch.ideal_us[0])
-            self._fabric.add_flows(**self._columns_of(batch, {"": 0}))
+            self._fabric.add_flows(**self._columns_of(batch, {}))
 
     def _take(self) -> list[EndedFlow]:
         columns = self._fabric.take_results()

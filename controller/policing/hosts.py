@@ -223,8 +223,10 @@ class HostPolicing:
 
     @property
     def polices(self) -> bool:
-        reads_tags = self._policy.definition.queue_rule.reads_tags
-        return reads_tags and self._policy.tag_burst != 0 and len(self.port_numbers) > 0
+        scheme = self._policy.definition
+        # A level promises nothing about the bytes that a flow has sent.
+        promises = scheme.queue_rule.reads_tags and not scheme.has_levels
+        return promises and self._policy.tag_burst != 0 and len(self.port_numbers) > 0
 
     def connected(self, now_ns: int) -> None:
         """Begin with a new connection: there are no earlier counters, and terms begin again."""

@@ -63,7 +63,7 @@ static __always_inline void set_dscp(void *ctx, const struct sock *sk, __u32 dsc
 
 static __always_inline int sockets_carry_tags(const struct host_settings *host)
 {
-	return host && host->written[SL_TAG_ATTAINED_FIRST].as != TAG_NONE;
+	return host && host->written[SL_TAG_ATTAINED_FIRST].as < TAG_DSCPS;
 }
 
 /*
@@ -77,7 +77,7 @@ static __always_inline void carry_tag(void *ctx, const struct sock *sk, const st
 	if (tag >= TAG_DSCPS || before >= TAG_DSCPS || (before && host->written[before].reserved))
 		return;
 	dscp = host->written[tag].as;
-	if (dscp != TAG_NONE && dscp != before)
+	if (dscp < TAG_DSCPS && dscp != before)
 		set_dscp(ctx, sk, dscp);
 }
 

@@ -3,7 +3,8 @@
  * The tagger: clsact egress of a host's interface. For every TCP and UDP packet over IPv4 or IPv6,
  * it writes into the DSCP how much the flow has sent (laws/tag.h). If a program has declared its
  * flow (include/sluice.h), the tag is the flow's urgency or size class instead, where the settings
- * say so. Nothing else of the packet changes except the IPv4 checksum. If the host's own link has
+ * say so. Nothing else of the packet changes except the IPv4 checksum. In a scheme
+ * with levels, the tag is the level that the program has chosen (SO_PRIORITY). If the host's own link has
  * the scheme's queues, the program also chooses the packet's queue there, by its DSCP.
  *
  * The state of a connection is in its socket (socket storage) and goes away with the socket. TCP
@@ -37,6 +38,7 @@
 /* Families of sockets: macros of the kernel, which BTF lacks. */
 #define AF_INET 2
 #define AF_INET6 10
+#define TC_PRIO_MAX 15
 #define SRTT_SHIFT 3 /* the kernel keeps eight times the smoothed round-trip time */
 
 struct flow {
@@ -311,11 +313,24 @@ static __always_inline __u32 tag_written(__u32 tag)
 	return policy.of[sl_index(tag, TAG_DSCPS)].written.as;
 }
 
+/*
+ * The level that the packet's program has chosen. A priority that names a queue is that of an interface before this one,
+ * where the packet has got its DSCP.
+ */
+static __always_inline __u32 level_of(const struct __sk_buff *skb)
+{
+	if (skb->priority > TC_PRIO_MAX)
+		return TAG_NONE;
+	return skb->priority && skb->priority < TAG_LAST_LEVEL ? skb->priority : TAG_LAST_LEVEL;
+}
+
 /* If there is a tag and the policy acts on this host, write it. Return the DSCP with which the packet leaves. */
 static __always_inline __u32 write_tag(struct __sk_buff *skb, __u8 tos, int tag)
 {
 	__u32 as = tag > 0 ? tag_written(tag) : TAG_NONE;
 
+	if (as == TAG_LEVEL)
+		as = level_of(skb);
 	return as != TAG_NONE && !ip_set_dscp(skb, tos, as) ? as : tos >> DSCP_SHIFT;
 }
 
@@ -394,7 +409,7 @@ int sluice_guest(struct __sk_buff *skb)
 	}
 	if (tag > 0)
 		dscp = tag_written(tag);
-	if (dscp == TAG_NONE)
+	if (dscp >= TAG_DSCPS) /* no program of this host has chosen a level for a guest */
 		return TC_ACT_UNSPEC;
 	note_guest(before, &key);
 	ip_set_dscp(skb, tos, dscp);

@@ -24,10 +24,12 @@ struct tag_counters {
 #define GUEST_COUNTS 4096
 
 #define TAG_NONE 255
+#define TAG_LEVEL 254	 /* the level that the socket's program has chosen (SO_PRIORITY), from 1 on */
+#define TAG_LAST_LEVEL 8 /* of a socket that has chosen none */
 
 struct tag_written {
 	__u8 reserved; /* a packet that has this DSCP keeps it */
-	__u8 as;       /* the DSCP that is written for this tag, or TAG_NONE: the packet keeps its own */
+	__u8 as;       /* the DSCP that is written for this tag, TAG_LEVEL, or TAG_NONE: the packet keeps its own */
 };
 
 /* The variable "policy", in the map ".bss" at key 0. The program fills it before it attaches the tagger. */

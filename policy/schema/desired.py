@@ -169,6 +169,8 @@ class Policy(PolicyFields):
         """
         policy = cls(**read_fields(document, network_mark_bytes))
         _check_thresholds(policy)
+        if policy.definition.has_levels:
+            _check_levels(policy)
         return policy
 
     def to_document(self) -> dict[str, Any]:
@@ -205,6 +207,14 @@ def _check_thresholds(policy: Policy) -> None:
             "most_threshold",
             f"must be at least least_threshold, {least} bytes, not {most}: raise it or lower least_threshold",
         )
+
+
+def _check_levels(policy: Policy) -> None:
+    """Check that hosts can tag and limit the levels. Raises FieldError."""
+    if not policy.host_queues:
+        raise FieldError("host_queues", f"must be true with scheme {policy.scheme}: hosts limit each level")
+    if policy.reserved_dscp and policy.reserved_dscp[0] <= policy.queues:
+        raise FieldError("reserved_dscp", f"must be above {policy.queues}, the last level of {policy.scheme}")
 
 
 _MOST_PORTS = 8

@@ -366,6 +366,11 @@ TAGS_URGENCY = Applies(
     lambda draft: draft.scheme.tags_deadlines,
     "scheme {scheme} tags no urgency",
 )
+LEVELS = Applies(
+    "schemes whose programs choose a level",
+    lambda draft: draft.scheme.has_levels,
+    "scheme {scheme} has no levels",
+)
 READS_TAGS = Applies(
     "schemes whose tags decide about queues",
     lambda draft: draft.scheme.queue_rule.reads_tags,

@@ -15,7 +15,7 @@ from sluice.policy.schema import field_kinds as kinds
 from sluice.policy.schema.entries import Entry, titled
 from sluice.policy.schema.field_kinds import Draft, Override, PolicyEntry, policy_field
 from sluice.policy.schema.kinds import Choice, Duration, Flag, ListOf, Number, Schema, Size, Whole
-from sluice.policy.schemes import SCHEMES, Scheme, ports, scheme_named
+from sluice.policy.schemes import SCHEMES, Scheme, epochs, ports, scheme_named
 from sluice.policy.tags import DEFAULT_IDLE_GAP_NS
 from sluice.policy.units import NS_PER_MS, NS_PER_S
 
@@ -218,6 +218,23 @@ class PolicyFields:
         " packets count as untagged. 1: no limit.",
         default=0.5,
         applies=kinds.TAGS_URGENCY,
+    )
+    throughput_factors: tuple[int, ...] = policy_field(
+        ListOf(Whole(1, epochs.MAX_FACTOR), shortest=1, longest=kinds.MAX_QUEUES - 1, increasing=True),
+        "How many full frames a host may send in a network epoch at level 1, 2 and so on, increasing. Levels beyond the"
+        " list have no limit. 1 bounds the latency; a level with factor f is bounded while one host of f sends.",
+        default=lambda draft: draft.scheme.throughput_factors,
+        applies=kinds.LEVELS,
+        absent=(),
+    )
+    epoch: int | None = policy_field(
+        Duration(1, NS_PER_S, bare=True),
+        "Network epoch: the time in which a host may send its throughput factor in frames, and the bound of level 1's"
+        " latency. By default it follows from the network: two frames of each host at the slowest link, and what"
+        " the switches of a path add.",
+        title="Network epoch",
+        default=None,
+        applies=kinds.LEVELS,
     )
     host_queues: bool = policy_field(
         Flag(),

@@ -14,6 +14,7 @@ Scenario, `PUT /policy` and its preview use this one function, `fitted`. The rul
   those 65 packets for all of them. 12 packets leave room for a first window (RFC 6928: ten packets).
 - Fixed thresholds, and those from which a scheme with the least mean slowdown starts, follow from the measured
   traffic. Without it they are the scheme's own, and the answer says so.
+- The network epoch of a scheme with levels follows from hosts and links (policy/schemes/epochs.py).
 - Everything else is the scheme's default.
 
 Changes of a few keys of a policy: the rest stays, and what followed from a default follows the new values.
@@ -35,7 +36,7 @@ from sluice.policy.schema.desired import Policy
 from sluice.policy.schema.field_kinds import Draft, Override, PolicyEntry
 from sluice.policy.schema.fields import POLICY_FIELDS, scheme_of
 from sluice.policy.schema.kinds import ListOf
-from sluice.policy.schemes import Marking, Scheme, ThresholdRule
+from sluice.policy.schemes import Marking, Scheme, ThresholdRule, epochs
 from sluice.policy.schemes.ports import MAX_BACKLOG_BYTES, REFERENCE_MARK_BYTES
 from sluice.policy.thresholds.static import Traffic, solved
 from sluice.policy.units import BITS_PER_BYTE, MSS_BYTES, PACKET_BYTES, US_PER_S, format_bytes, format_rate
@@ -57,6 +58,8 @@ class NetworkPath:
     """Rate of the slowest link to a host."""
     round_trip_us: float
     """The longest round trip of a full packet and its ACK through an idle network."""
+    epoch_ns: int | None = None
+    """The network epoch."""
 
     @property
     def mark_bytes(self) -> int:
@@ -72,14 +75,20 @@ class NetworkPath:
 
 def path_of(topology: Topology) -> NetworkPath | None:
     """Return the path of a network, or None if no rate of a link to a host is known."""
-    rates = [port.rate_bps for port in topology.ports if port.edge and port.managed and port.rate_bps]
-    if not rates:
+    edges = [port for port in topology.ports if port.edge and port.managed and port.rate_bps]
+    if not edges:
         return None
-    return NetworkPath(min(rates), _round_trip_us(topology))
+    rate_bps = min(port.rate_bps for port in edges)
+    round_trip_us, idle_us = _trips_us(topology)
+    switches = max(hops for port in edges for hops in topology.distances_to_switch(port.switch).values())
+    epoch_ns = epochs.network_epoch_ns(len(topology.hosts), rate_bps, idle_us, switches)
+    return NetworkPath(rate_bps, round_trip_us, epoch_ns)
 
 
-def _round_trip_us(topology: Topology) -> float:
+def _trips_us(topology: Topology) -> tuple[float, float]:
     """Return the longest round trip between hosts of different edge switches, or of the only one; 0 if none is known.
+
+    The second value is the longest way of the packet alone.
 
     All hosts of a switch have equal links, so two of each are enough.
     """
@@ -90,12 +99,12 @@ def _round_trip_us(topology: Topology) -> float:
     src, dst = (np.repeat(hosts, len(hosts)), np.tile(hosts, len(hosts)))
     src, dst = src[src != dst], dst[src != dst]
     if not len(src):
-        return 0.0
+        return 0.0, 0.0
     ideal = IdealTimes(topology)
-    packet, ack = np.full(len(src), MSS_BYTES), np.ones(len(src), np.int64)
-    both = ideal.of(src, dst, packet) + ideal.of(dst, src, ack)
-    finite = both[np.isfinite(both)]
-    return float(finite.max()) if len(finite) else 0.0
+    packet_us = ideal.of(src, dst, np.full(len(src), MSS_BYTES))
+    both_us = packet_us + ideal.of(dst, src, np.ones(len(src), np.int64))
+    known = np.isfinite(both_us)
+    return float(both_us[known].max(initial=0)), float(packet_us[known].max(initial=0))
 
 
 @dataclass(frozen=True)
@@ -130,6 +139,9 @@ def fitted(document: Mapping[str, Any], around: Surroundings) -> Fitted:
     kept = _kept(document, scheme, around.before, mark_bytes)
     reasons = dict.fromkeys(kept, "kept: it belongs to the network")
     whole, because = _with_thresholds({**kept, **document}, document, scheme, around, mark_bytes)
+    if scheme.has_levels and whole.get("epoch") is None and around.path is not None:
+        whole["epoch"] = around.path.epoch_ns
+        because = {**because, "epoch": f"computed for the hosts, and {around.path}"}
     policy = Policy.from_document(whole, mark_bytes)
     # The fields whose defaults are in proportion to the network's K.
     marks = {Marking.NONE: (), Marking.RED: ("mark_min", "mark_max")}.get(scheme.marking, ("mark_at",))

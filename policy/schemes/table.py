@@ -79,6 +79,9 @@ class Scheme:
     """Whether a flow past its deadline continues as one without a deadline; otherwise it stays the most urgent."""
     tags_sizes: bool = False
     """Whether flows of known size carry their size class in the tag."""
+    throughput_factors: tuple[int, ...] = ()
+    """Of a scheme whose hosts tag packets with the level that the program chooses, and limit each level (QJUMP): by
+    default, one factor for each limited level."""
     flow_queues: bool = False
     """Whether, by default, each flow has a queue of its own inside its priority."""
     least_share: float = 0.0
@@ -95,6 +98,11 @@ class Scheme:
         """The capabilities that every policy of this scheme needs from a fabric."""
         asked = (self.control.needs, self.queue_rule.needs)
         return frozenset(need for need in asked if need is not None)
+
+    @property
+    def has_levels(self) -> bool:
+        """Whether programs choose the level of their flows."""
+        return bool(self.throughput_factors)
 
     @property
     def congestion_control(self) -> str:
@@ -358,6 +366,27 @@ HOMA = Scheme(
     ),
 )
 
+QJUMP = Scheme(
+    name="qjump",
+    title="QJUMP",
+    paper="Grosvenor et al., NSDI 2015",
+    control=controls.CUBIC,
+    queue_rule=QueueRule.BY_LEVEL,
+    marking=Marking.NONE,
+    queues=8,
+    colour="#0000cc",
+    marks_bytes=(),
+    throughput_factors=(1, 2, 4, 8, 16, 32, 64),
+    # The guarantee assumes that frames of lower levels take no room from level 1.
+    urgent_first=True,
+    about=(
+        "QJUMP: a program chooses a level, ports serve the levels by strict priority, and a host limits what it "
+        "sends at each level but the last. Level 1 with factor 1 has a bounded latency beside any other traffic. A "
+        "flow without a level is at level 8. On the simulator, ACKs have the level of their flow, and count in the "
+        "receiver's limit. On hosts, they have the level of the receiving program."
+    ),
+)
+
 SLUICE = Scheme(
     name="sluice",
     title="Sluice",
@@ -391,7 +420,7 @@ SLUICE = Scheme(
 
 _ALL = (
     *(TCP, TCP_PRIORITY, DCTCP, PIAS, MLFQ_ADAPTIVE, FISH, UCP, D2TCP, DATCP, HULL),
-    *(KARUNA, AEMON, PIAS_UCP, TWO_LEVEL_DCTCP, D3, PFABRIC, HOMA, SLUICE),
+    *(KARUNA, AEMON, PIAS_UCP, TWO_LEVEL_DCTCP, D3, PFABRIC, HOMA, QJUMP, SLUICE),
 )
 
 SCHEMES: dict[str, Scheme] = {scheme.name: scheme for scheme in _ALL}

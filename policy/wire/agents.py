@@ -22,7 +22,7 @@ from sluice.policy.schema.desired import DSCPS, Policy, PortBehaviour, host_queu
 from sluice.policy.schema.entries import TableOf, entry, read, write
 from sluice.policy.schema.field_kinds import MAX_GROWTH, MAX_QUEUES
 from sluice.policy.schema.kinds import Choice, Flag, Line, ListOf, MapOf, Number, Text, Whole
-from sluice.policy.schemes import ports
+from sluice.policy.schemes import epochs, ports
 from sluice.policy.tags import TAG_COUNT
 from sluice.policy.units import NS_PER_MS
 from sluice.policy.wire.records import MAX_LABEL
@@ -195,6 +195,16 @@ class HostSettings:
         "Queue of each tag on the host's own link. Empty: the link is one queue.",
         default=(),
     )
+    level_rates_bps: tuple[int, ...] = entry(
+        ListOf(Whole(1, 2**63 - 1), longest=MAX_QUEUES - 1),
+        "Most that the host sends at level 1, 2 and so on. With any, tags are the levels that programs choose.",
+        default=(),
+    )
+    level_bytes: tuple[int, ...] = entry(
+        ListOf(_BYTES, longest=MAX_QUEUES - 1),
+        "How much of it the host may send at once at each of these levels.",
+        default=(),
+    )
     acts: bool = entry(
         Flag(),
         "Whether the policy acts on this host. If not, the host only watches: packets keep their DSCP.",
@@ -204,6 +214,7 @@ class HostSettings:
     @classmethod
     def of(cls, policy: Policy, *, acts: bool = True) -> HostSettings:
         scheme = policy.definition
+        factors = policy.throughput_factors if acts and policy.epoch else ()
         return cls(
             scheme=policy.scheme,
             congestion_control=scheme.congestion_control if acts else None,
@@ -216,6 +227,8 @@ class HostSettings:
             parameters=policy.parameters.values if policy.parameters and acts else (),
             reserved_dscp=policy.reserved_dscp,
             queue_of_tag=host_queue_map(policy) if policy.host_queues and acts else (),
+            level_rates_bps=epochs.level_rates_bps(factors, policy.epoch or 1),
+            level_bytes=epochs.level_bytes(factors),
             acts=acts,
         )
 

@@ -13,6 +13,7 @@ from typing import Any, Literal
 from sluice.policy.errors import FieldError
 from sluice.policy.schema import entries
 from sluice.policy.schema.entries import TableOf, entry, read
+from sluice.policy.schema.field_kinds import MAX_QUEUES
 from sluice.policy.schema.kinds import Choice, Flag, Line, ListOf, MapOf, Number, Text, Whole
 from sluice.policy.units import MAX_FLOW_BYTES, MIN_FLOW_BYTES
 
@@ -204,6 +205,9 @@ class ScheduledFlow:
     label: str = entry(Text(longest=64), "Name for samples and plots.", default="")
     congestion_control: str | None = entry(
         entries.AGENT, "TCP_CONGESTION name of its connection. Null: the policy's.", default=None
+    )
+    level: int | None = entry(
+        Whole(1, MAX_QUEUES), "The level that the program chooses. Null: none.", default=None
     )
     size_known: bool = entry(Flag(), "The program declares how much it will send.", default=False)
 

@@ -25,6 +25,7 @@ from sluice.policy.errors import FieldError
 from sluice.policy.schema.entries import entry, read
 from sluice.policy.schema.kinds import Choice, ListOf, Size, Text, Whole
 from sluice.policy.units import MAX_FLOW_BYTES, MIN_FLOW_BYTES
+from sluice.policy.workload.flows import LEVEL
 from sluice.policy.workload.listed_flows import CONTROL, HOST, TIME_S, ExplicitFlow
 
 Step = tuple[int, int]
@@ -59,6 +60,7 @@ class Collective:
     )
     label: str = entry(Text(longest=48), "Name of the job. By default job1, job2 and so on.", default="")
     control: str | None = CONTROL
+    level: int | None = LEVEL
 
     def flows(self) -> Iterator[ExplicitFlow]:
         """Yield the flows of all iterations."""
@@ -86,6 +88,7 @@ class Collective:
                         names=tuple(f"{self.label}/{number}/{step}{end}" for end in (f"<{rank}", f">{to}")),
                         after=() if first else tuple(f"{self.label}/{before}{end}{rank}" for end in "<>"),
                         control=self.control,
+                        level=self.level,
                     )
 
 

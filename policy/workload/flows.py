@@ -20,6 +20,7 @@ from sluice.policy.errors import FieldError
 from sluice.policy.figures.metrics import Array, IdealTimes
 from sluice.policy.network.graph import Topology
 from sluice.policy.schema.entries import entry
+from sluice.policy.schema.field_kinds import MAX_QUEUES
 from sluice.policy.schema.kinds import Choice, Duration, Number, Text, Whole
 from sluice.policy.units import NS_PER_S
 from sluice.policy.wire.records import QUENCH, ScheduledFlow, size_class
@@ -32,13 +33,13 @@ Indices = npt.NDArray[np.uint16]
 _TIME_US = Duration(0, 3600 * NS_PER_S, to="us", whole=False)
 
 
-NO_COLUMNS = ("first", "labels", "controls")
+NO_COLUMNS = ("first", "labels", "controls", "levels")
 """Fields of FlowBatch that are no numpy arrays."""
 
 
-def all_or_none(words: Sequence[str]) -> tuple[str, ...]:
-    """Return the words, or nothing if all are empty."""
-    return tuple(words) if any(words) else ()
+def all_or_none(values: Sequence[Any]) -> tuple[Any, ...]:
+    """Return the values, or nothing if all are empty or 0."""
+    return tuple(values) if any(values) else ()
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,8 @@ class FlowBatch:
     """One label for each flow, or none at all."""
     controls: tuple[str, ...] = ()
     """The name of each flow's congestion control, empty for the scheme's; or none at all."""
+    levels: tuple[int, ...] = ()
+    """The level of each flow, 0 for the last one; or none at all."""
 
     def __len__(self) -> int:
         return len(self.start_s)
@@ -169,6 +172,11 @@ class Shift:
     sizes: Sizes
 
 
+LEVEL: Any = entry(
+    Whole(1, MAX_QUEUES),
+    "Level that the program of these flows chooses, in schemes with levels; 1 is served first. By default the last.",
+    default=None,
+)
 PATTERN = Choice(("all-to-all", "many-to-one", "permutation", "incast"))
 FLOWS = Whole(1, 10**9)
 MAX_LOAD = 0.99
@@ -269,6 +277,7 @@ def _flows(batch: FlowBatch, names: Sequence[str], run_id: str, size_scale: floa
         row |= {"src": names[row["src"]], "dst": names[row["dst"]], "quench": QUENCH[row["quench"]]}
         row["label"] = batch.labels[i] if batch.labels else ""
         control = batch.controls[i] if batch.controls else ""
+        row["level"] = batch.levels[i] or None if batch.levels else None
         row["congestion_control"] = controls.selectable()[control].kernel_name if control else None
         size = size_class(row["bytes"], size_scale)
         flows.append(ScheduledFlow(f"{run_id}/{batch.first + i}", size_class=size, **row))

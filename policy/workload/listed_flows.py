@@ -51,7 +51,7 @@ from sluice.policy.network.graph import Topology
 from sluice.policy.schema.entries import entries, entry, read
 from sluice.policy.schema.kinds import Choice, Duration, Flag, Kind, Number, OneOrMore, Schema, Size, Text
 from sluice.policy.wire.records import QUENCH
-from sluice.policy.workload.flows import BATCH_FLOWS, FlowBatch, all_or_none
+from sluice.policy.workload.flows import BATCH_FLOWS, LEVEL, FlowBatch, all_or_none
 
 VARY: Any = entry(
     Flag(),
@@ -150,6 +150,7 @@ class ExplicitFlow:
         default=(),
     )
     control: str | None = CONTROL
+    level: int | None = LEVEL
 
     @property
     def groups(self) -> tuple[str, ...]:
@@ -330,6 +331,7 @@ def batch_of(
         quench=np.asarray([QUENCH.index(flow.quench) for flow in flows], np.uint8),
         labels=all_or_none([flow.label for flow in flows]),
         controls=all_or_none([flow.control or "" for flow in flows]),
+        levels=all_or_none([flow.level or 0 for flow in flows]),
     )
 
 

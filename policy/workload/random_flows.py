@@ -26,7 +26,7 @@ import numpy.typing as npt
 from sluice.policy.errors import FieldError
 from sluice.policy.figures.metrics import Array, IdealTimes, edge_ports
 from sluice.policy.network.graph import Topology
-from sluice.policy.workload.flows import BATCH_FLOWS, FlowBatch, Workload
+from sluice.policy.workload.flows import BATCH_FLOWS, FlowBatch, Workload, all_or_none
 from sluice.policy.workload.sizes import Parts, Sizes, mean_wire_bytes, scaled_bytes
 
 
@@ -285,9 +285,14 @@ class RandomFlows:
         if label := self._workload.label:
             numbers = 1 + np.arange(first, first + count) // self._workload.fanin
             flows = replace(flows, labels=tuple(f"{label}/{number}" for number in numbers))
-        if not any(group.control for group in self._groups):
+        if not any(group.control or group.level for group in self._groups):
             return flows
-        return replace(flows, controls=tuple(self._groups[part].control for part in parts.tolist()))
+        groups = [self._groups[part] for part in parts.tolist()]
+        return replace(
+            flows,
+            controls=all_or_none([group.control for group in groups]),
+            levels=all_or_none([group.level for group in groups]),
+        )
 
     def _sizes(self, first: int, uniform: Array) -> tuple[Array, Parts, Array]:
         """Return sizes, their parts (counted through all phases) and mean gaps, phase by phase."""

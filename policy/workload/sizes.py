@@ -28,6 +28,8 @@ class Group:
     """Hosts that send them; empty means every host but the receiver."""
     control: str = ""
     """Name of their congestion control; empty: the scheme's."""
+    level: int = 0
+    """Their level; 0: the last one."""
 
 
 _STEPS = 4096

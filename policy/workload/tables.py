@@ -15,7 +15,7 @@ from sluice.policy.schema.entries import TableOf, entries, entry, read
 from sluice.policy.schema.kinds import ListOf, Number, OneOrMore, Size, Text, Whole
 from sluice.policy.units import MAX_FLOW_BYTES, MIN_FLOW_BYTES, format_bytes
 from sluice.policy.workload.collectives import collectives
-from sluice.policy.workload.flows import FLOWS, PATTERN, CommonKeys, Deadlines, Shift, Workload
+from sluice.policy.workload.flows import FLOWS, LEVEL, PATTERN, CommonKeys, Deadlines, Shift, Workload
 from sluice.policy.workload.listed_flows import CONTROL, VARY, ExplicitWorkload, FlowTable, explicit_workload
 from sluice.policy.workload.sizes import Group, Mix, MixPart, SizeCdf, Sizes
 
@@ -41,6 +41,7 @@ class MixKeys:
         ListOf(_HOST), "Hosts that send this part. By default all.", key="from", default=()
     )
     control: str | None = CONTROL
+    level: int | None = LEVEL
 
 
 @dataclass(frozen=True)
@@ -241,5 +242,6 @@ def _sizes(keys: RandomKeys | ShiftKeys, where: str, load_cdf: LoadCdf) -> Sizes
             problem = "give either bytes (one size) or sizes (a table's name or a CDF file)"
             raise FieldError(f"{where}.mix[{i}].bytes", problem)
         cdf = None if part.sizes is None else load_cdf(part.sizes)
-        parts.append(MixPart(part.bytes, part.share, cdf, Group(part.sources, part.control or "")))
+        group = Group(part.sources, part.control or "", part.level or 0)
+        parts.append(MixPart(part.bytes, part.share, cdf, group))
     return Mix(tuple(parts))

@@ -27,6 +27,7 @@ enum class EventKind : std::uint8_t {
 	Pace,		// a paced connection may send its next packet
 	MessageSource,	// a timer of a message at its source …
 	MessageSink,	// … and at its sink
+	NetworkEpoch,	// a host's levels may send again
 	FlowStart,
 	FlowEnd,    // an endless flow reaches its end
 	Crossing,   // the first packet from another part of the network reaches this part

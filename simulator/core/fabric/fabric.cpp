@@ -345,6 +345,7 @@ void Fabric::audit() const
 			found++;
 			bytes += packet.frame_bytes;
 		});
+		port->visit_limited(find);
 		port->visit_under_way(find);
 		if (port->flow_control() && port->flow_control()->buffer)
 			shared_bytes += bytes;

@@ -107,6 +107,9 @@ void Part::schedule_start()
 	case EventKind::FlowEnd:
 		on_timer(static_cast<TimerEvent *>(event));
 		break;
+	case EventKind::NetworkEpoch:
+		static_cast<LevelLimiter *>(event)->on_event();
+		break;
 	case EventKind::FlowStart:
 		start_flows();
 		break;

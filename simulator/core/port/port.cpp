@@ -46,9 +46,11 @@ void Port::adopt(const PortKind &kind, std::unique_ptr<Queueing> queueing)
 	rank_bytes_ = {};
 	if (kind.ranks_matter)
 		visit_waiting([this](const Packet &packet) { rank_bytes_[rank_of(packet)] += packet.frame_bytes; });
+	if (limiter_)
+		limiter_->release();
 }
 
-// Counters and grants that exist already stay as they are.
+// Counters, grants and limited packets that exist already stay as they are.
 void Port::make_counters()
 {
 	const PortSettings &settings = kind_->settings;
@@ -61,9 +63,20 @@ void Port::make_counters()
 		allocator_ = std::make_unique<RateAllocator>();
 	if (settings.flow_control && !flow_control_)
 		flow_control_ = std::make_unique<FlowControl>(this);
+	if (settings.limits.epoch && !limiter_)
+		limiter_ = std::make_unique<LevelLimiter>(*this);
 }
 
 void Port::accept_any(Packet *packet, std::uint8_t from)
+{
+	packet->queue = queue_of_[packet->tag];
+	if (kind_->limits_levels)
+		limiter_->accept(packet);
+	else
+		admit(packet, from);
+}
+
+void Port::admit(Packet *packet, std::uint8_t from)
 {
 	const PortKind &kind = *kind_;
 	const Time now = kind.world.now();

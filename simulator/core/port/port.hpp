@@ -27,6 +27,7 @@
 #include "link/link.hpp"
 #include "packet/packet.hpp"
 #include "packet/packet_list.hpp"
+#include "port/level_limiter.hpp"
 #include "port/port_counters.hpp"
 #include "port/port_settings.hpp"
 #include "port/queue_maps.hpp"
@@ -91,6 +92,17 @@ class alignas(64) Port : public Event
 	{
 		return backlog_bytes_ ? busy_until_ : NEVER;
 	}
+
+	// The same of a host's port, with packets that wait for an epoch.
+	Time next_from_host() const
+	{
+		return backlog_bytes_ || !limiter_ ? next_departure() : limiter_->next();
+	}
+
+	// Takes a packet that no limit of its host's levels holds back.
+	void admit(Packet *packet, std::uint8_t from = 0);
+
+	void drop(Packet *packet);
 
 	// Whether a packet that comes after that time departs as soon as it comes.
 	bool is_idle(Time after) const
@@ -224,6 +236,13 @@ class alignas(64) Port : public Event
 		waiting_.visit(visit);
 	}
 
+	// Packets that wait for an epoch are no part of the backlog.
+	template <class Visit> void visit_limited(Visit &&visit) const
+	{
+		if (limiter_)
+			limiter_->visit(visit);
+	}
+
 	template <class Visit> void visit_under_way(Visit &&visit) const
 	{
 		link_.visit(visit);
@@ -254,7 +273,6 @@ class alignas(64) Port : public Event
 	bool marks_at_rank(const Packet &packet, Time now);
 	bool marks_backlog(const sl_vq_settings &marking, std::uint64_t found, bool draws) const;
 	bool loses() const;
-	void drop(Packet *packet);
 	void make_counters();
 	void count(const Packet &packet, std::uint8_t from);
 	void count_sent(const Packet &packet);
@@ -328,6 +346,7 @@ class alignas(64) Port : public Event
 	std::unique_ptr<QueueCounters> queue_counters_;
 	std::unique_ptr<RateAllocator> allocator_;
 	std::unique_ptr<FlowControl> flow_control_;
+	std::unique_ptr<LevelLimiter> limiter_;
 	sl_vq_state virtual_queue_ = {};
 	std::array<std::uint64_t, SL_RANK_BACKGROUND + 1> rank_bytes_ = {}; // only if ranks matter
 	EndCounters end_counters_;

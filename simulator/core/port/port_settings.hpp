@@ -8,6 +8,7 @@
 #include "laws/drop_order.h"
 #include "laws/mark.h"
 #include "link/link_rate.hpp"
+#include "port/level_limiter.hpp"
 #include "world/world.hpp"
 
 namespace sluice
@@ -35,6 +36,7 @@ struct PortSettings {
 	bool flow_control = false;  // can be paused, or shares its switch's buffer (shared_buffer.hpp)
 	bool acks_first = false;    // with flow_control: data has the queue after that of its tag, and ACKs pass it
 	std::uint32_t loss_q32 = 0; // part of the arriving packets that are lost by chance; UINT32_MAX: all
+	LevelLimits limits;	    // of a host's own port
 
 	auto all() const
 	{
@@ -63,7 +65,7 @@ struct PortSettings {
 
 	bool operator==(const PortSettings &other) const
 	{
-		return all() == other.all();
+		return all() == other.all() && limits == other.limits;
 	}
 };
 
@@ -77,11 +79,11 @@ struct alignas(64) PortKind {
 	      buffer_bytes(of_ports.buffer_bytes), by_rank(of_ports.by_rank()), counts_tags(of_ports.count_tags),
 	      counts_queues(of_ports.count_queues), grants_rates(of_ports.grants_rates),
 	      tells_hosts(of_ports.tells_hosts), stamps(of_ports.stamps), flow_control(of_ports.flow_control),
-	      acks_first(of_ports.acks_first), loss_q32(of_ports.loss_q32),
+	      acks_first(of_ports.acks_first), limits_levels(of_ports.limits.epoch), loss_q32(of_ports.loss_q32),
 	      admits_by_rank(of_ports.drop_order == DropOrder::Urgency), ranks_matter(sl_ranks_matter(&by_rank)),
 	      has_phantom(of_ports.marking.phantom_rate_bps),
 	      has_ramp(of_ports.marking.mark_max_bytes > of_ports.marking.mark_bytes),
-	      is_plain(!burst && !counts_queues && !grants_rates && !tells_hosts && !stamps && !flow_control &&
+	      is_plain(!burst && !limits_levels && !counts_queues && !grants_rates && !tells_hosts && !stamps && !flow_control &&
 		       !loss_q32 && !admits_by_rank && !ranks_matter && !has_phantom && !has_ramp),
 	      marking(of_ports.marking), settings(of_ports)
 	{
@@ -95,7 +97,7 @@ struct alignas(64) PortKind {
 	const std::uint64_t buffer_bytes;
 	const sl_by_rank by_rank;
 
-	const bool counts_tags, counts_queues, grants_rates, tells_hosts, stamps, flow_control, acks_first;
+	const bool counts_tags, counts_queues, grants_rates, tells_hosts, stamps, flow_control, acks_first, limits_levels;
 	const std::uint32_t loss_q32;
 	const bool admits_by_rank; // drops by laws/drop_order.h
 	const bool ranks_matter;   // marks or drops go by what waits at each rank

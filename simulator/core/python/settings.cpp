@@ -101,6 +101,7 @@ void bind_transport(nb::module_ &m)
 	bind_field<&T::ack, &AckSettings::packets_per_ack>(settings, "packets_per_ack");
 	bind_field<&T::ack, &AckSettings::delay>(settings, "ack_delay_ps");
 	bind_field<&T::tag, &TagSettings::attained>(settings, "tags");
+	bind_field<&T::tag, &TagSettings::fixed>(settings, "fixed_tag");
 	bind_field<&T::tag, &TagSettings::deadlines>(settings, "tags_deadlines");
 	bind_field<&T::tag, &TagSettings::urgent_after_bytes>(settings, "urgent_after_bytes");
 	bind_field<&T::tag, &TagSettings::sizes>(settings, "tags_sizes");
@@ -143,6 +144,8 @@ void bind_port(nb::module_ &m)
 	bind_field<&P::marking, &sl_vq_settings::mark_most_q32>(settings, "mark_most_q32");
 	bind_field<&P::marking, &sl_vq_settings::phantom_rate_bps>(settings, "phantom_rate_bps");
 	bind_field<&P::marking, &sl_vq_settings::phantom_mark_bytes>(settings, "phantom_mark_bytes");
+	bind_field<&P::limits, &LevelLimits::epoch>(settings, "epoch_ps");
+	bind_field<&P::limits, &LevelLimits::bytes>(settings, "level_bytes");
 }
 
 void bind_discipline(nb::module_ &m)

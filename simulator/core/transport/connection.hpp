@@ -160,7 +160,7 @@ class Connection
 	// When the host's own port sends its next packet.
 	Time next_departure() const
 	{
-		return port_.next_departure();
+		return port_.next_from_host();
 	}
 
 	// Sends a packet without data.

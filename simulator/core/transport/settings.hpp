@@ -82,7 +82,8 @@ struct ImplementationSettings {
 
 // What the tag of a data packet says.
 struct TagSettings {
-	bool attained = true;		      // the bytes sent before; else packets are untagged
+	bool attained = true;		      // the bytes sent before; else …
+	std::uint8_t fixed = 0;		      // … this tag, of headers too; 0: packets are untagged
 	bool deadlines = false;		      // the urgency of a flow with a deadline …
 	std::uint64_t urgent_after_bytes = 0; // … once it has sent this much
 	bool sizes = false;		      // the size class of a flow of known size

@@ -22,7 +22,7 @@ std::uint8_t data_tag(const TransportSettings &settings, const FlowSpec &flow, s
 		      std::uint64_t attained_bytes, Time now)
 {
 	if (!settings.tag.attained)
-		return SL_TAG_UNTAGGED;
+		return settings.tag.fixed;
 	if (phase != SL_SENDING)
 		return SL_TAG_BACKGROUND;
 	if (settings.tag.deadlines && flow.is_timed(now, settings.forgets_late))
@@ -35,7 +35,7 @@ std::uint8_t data_tag(const TransportSettings &settings, const FlowSpec &flow, s
 
 std::uint8_t header_tag(const TransportSettings &settings)
 {
-	return settings.tag.attained ? SL_TAG_ATTAINED_FIRST : SL_TAG_UNTAGGED;
+	return settings.tag.attained ? SL_TAG_ATTAINED_FIRST : settings.tag.fixed;
 }
 
 } // namespace sluice

@@ -149,7 +149,7 @@ def test_by_size_map__a_class_a_queue_and_who_says_nothing_is_last() -> None:
 def test_host_queue_map__is_that_of_a_port_with_the_policys_thresholds_unless_switched_off(name: str) -> None:
     policy = Policy.from_document({"scheme": name})
     assert host_queue_map(policy) == queue_map(policy, policy.thresholds)
-    if policy.host_queues:
+    if policy.host_queues and not policy.definition.has_levels:
         without = Policy.from_document({"scheme": name, "host_queues": False})
         assert set(host_queue_map(without)) == {0}
     assert policy.host_queues == policy.definition.queue_rule.reads_tags

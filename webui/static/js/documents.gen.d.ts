@@ -1304,6 +1304,16 @@ export interface components {
              */
             urgent_share: number | null;
             /**
+             * Throughput Factors
+             * @description How many full frames a host may send in a network epoch at level 1, 2 and so on, increasing. Levels beyond the list have no limit. 1 bounds the latency; a level with factor f is bounded while one host of f sends.
+             */
+            throughput_factors: number[];
+            /**
+             * Epoch
+             * @description Network epoch: the time in which a host may send its throughput factor in frames, and the bound of level 1's latency. By default it follows from the network: two frames of each host at the slowest link, and what the switches of a path add.
+             */
+            epoch: number | null;
+            /**
              * Host Queues
              * @description Hosts serve their own link by the same queues, at host_thresholds. A host of a real network does so only where its agent has the setting queues_at. Otherwise a host's link is one queue.
              */
@@ -2636,6 +2646,16 @@ export interface components {
              * @description Queue of each tag on the host's own link. Empty: the link is one queue.
              */
             queue_of_tag: number[];
+            /**
+             * Level Rates Bps
+             * @description Most that the host sends at level 1, 2 and so on. With any, tags are the levels that programs choose.
+             */
+            level_rates_bps: number[];
+            /**
+             * Level Bytes
+             * @description How much of it the host may send at once at each of these levels.
+             */
+            level_bytes: number[];
             /**
              * Acts
              * @description Whether the policy acts on this host. If not, the host only watches: packets keep their DSCP.
