@@ -27,6 +27,7 @@
 #include "link/link.hpp"
 #include "packet/packet.hpp"
 #include "packet/packet_list.hpp"
+#include "port/critical_flows.hpp"
 #include "port/port_counters.hpp"
 #include "port/port_settings.hpp"
 #include "port/queue_maps.hpp"
@@ -37,6 +38,12 @@
 
 namespace sluice
 {
+
+// What a port has granted to flows that ask for rates: to those of D3, and to those of PDQ.
+struct RateGrants {
+	RateAllocator first_come;
+	CriticalFlows most_critical;
+};
 
 // As an event, a port is the arrival of the first packet on its link. It is on the calendar while
 // the link holds a packet. On an emulated link that is empty while packets wait, it is the moment
@@ -244,6 +251,7 @@ class alignas(64) Port : public Event
 	void count(const Packet &packet, std::uint8_t from);
 	void count_sent(const Packet &packet);
 	void grant_rate(const Packet &packet);
+	void schedule(const Packet &packet, SchedulingHeaders &headers);
 	void send_next(Time now);
 	void tell_host(const Packet &packet) const;
 	void stamp(const Packet &packet, Time now) const;
@@ -308,7 +316,7 @@ class alignas(64) Port : public Event
 	SharedQueueMap queue_map_;
 	std::unique_ptr<TagCounters> counters_;
 	std::unique_ptr<QueueCounters> queue_counters_;
-	std::unique_ptr<RateAllocator> allocator_;
+	std::unique_ptr<RateGrants> grants_;
 	sl_vq_state virtual_queue_ = {};
 	std::array<std::uint64_t, SL_RANK_BACKGROUND + 1> rank_bytes_ = {}; // only if ranks matter
 	EndCounters end_counters_;

@@ -29,7 +29,7 @@ struct PortSettings {
 	DropOrder drop_order = DropOrder::Arrival;
 	bool count_tags = false;
 	bool count_queues = false;
-	bool grants_rates = false;  // answers D3's rate requests
+	bool grants_rates = false;  // answers the requests of D3 and PDQ
 	bool tells_hosts = false;   // a connection learns when its packets leave
 	bool stamps = false;	    // writes telemetry into data packets
 	std::uint32_t loss_q32 = 0; // part of the arriving packets that are lost by chance; UINT32_MAX: all
