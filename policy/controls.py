@@ -112,8 +112,9 @@ HOMA = Control(
     ),
     reads_marks=False,
 )
+PDQ = Control("pdq", "pdq", Echo.EXACT, fallback="reno", needs=Need.EXPLICIT_RATES)
 
-CONTROLS = (DCTCP, UCP, D2TCP, DATCP, MCP, RENO, CUBIC, PFABRIC, D3, HOMA)
+CONTROLS = (DCTCP, UCP, D2TCP, DATCP, MCP, RENO, CUBIC, PFABRIC, D3, HOMA, PDQ)
 """In the order of the simulator's enumeration of controls."""
 
 LAST_RESORT = CUBIC.kernel_name

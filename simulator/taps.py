@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 OUTCOMES = ("finished", "killed", "ended", "unfinished")
-"""Names of the fabric's outcomes. `ended`: an endless flow reached its end. `killed`: DATCP quenched the flow."""
+"""Names of the fabric's outcomes. `ended`: an endless flow reached its end. `killed`: DATCP or PDQ quenched it."""
 PHASES = ("sending", "suspended", "killed")
 """Names of a connection's phases (laws/control.h)."""
 

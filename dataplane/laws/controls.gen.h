@@ -4,7 +4,7 @@
 #define SLUICE_CONTROLS_GEN_H
 
 /* X(name) for each congestion control. */
-#define SL_CONTROLS(X) X(dctcp) X(ucp) X(d2tcp) X(datcp) X(mcp) X(reno) X(cubic) X(pfabric) X(d3) X(homa)
+#define SL_CONTROLS(X) X(dctcp) X(ucp) X(d2tcp) X(datcp) X(mcp) X(reno) X(cubic) X(pfabric) X(d3) X(homa) X(pdq)
 
 /* X(name) for each control whose law is sl_control_NAME(record) in control.h. */
 #define SL_WINDOW_LAWS(X) X(dctcp) X(ucp) X(d2tcp) X(mcp)

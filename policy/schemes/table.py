@@ -335,6 +335,21 @@ D3 = Scheme(
     ),
 )
 
+PDQ = Scheme(
+    name="pdq",
+    title="PDQ",
+    paper="Hong, Caesar, Godfrey, SIGCOMM 2012",
+    control=controls.PDQ,
+    marking=Marking.NONE,
+    colour="#997700",
+    marks_bytes=(),
+    about=(
+        "PDQ: switches let the flow with the earliest deadline send, or else the shortest one, and the others wait. "
+        "A flow that may be quenched ends when it can no longer meet its deadline. There is no rate for flows that a "
+        "switch does not list. All sizes are known."
+    ),
+)
+
 PFABRIC = Scheme(
     name="pfabric",
     title="pFabric",
@@ -420,7 +435,7 @@ SLUICE = Scheme(
 
 _ALL = (
     *(TCP, TCP_PRIORITY, DCTCP, PIAS, MLFQ_ADAPTIVE, FISH, UCP, D2TCP, DATCP, HULL),
-    *(KARUNA, AEMON, PIAS_UCP, TWO_LEVEL_DCTCP, D3, PFABRIC, HOMA, QJUMP, SLUICE),
+    *(KARUNA, AEMON, PIAS_UCP, TWO_LEVEL_DCTCP, D3, PDQ, PFABRIC, HOMA, QJUMP, SLUICE),
 )
 
 SCHEMES: dict[str, Scheme] = {scheme.name: scheme for scheme in _ALL}

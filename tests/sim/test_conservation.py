@@ -50,7 +50,18 @@ transports = st.fixed_dictionaries(
         "control": st.sampled_from(
             [
                 getattr(core.Control, name)
-                for name in ("dctcp", "ucp", "d2tcp", "datcp", "mcp", "reno", "cubic", "pfabric", "homa")
+                for name in (
+                    "dctcp",
+                    "ucp",
+                    "d2tcp",
+                    "datcp",
+                    "mcp",
+                    "reno",
+                    "cubic",
+                    "pfabric",
+                    "homa",
+                    "pdq",
+                )
             ]
         ),
         "echo": st.sampled_from([core.Echo.none, core.Echo.standard, core.Echo.exact]),
@@ -153,7 +164,7 @@ def test_every_flow_ends_and_nothing_is_left(data: st.DataObject) -> None:
 @settings(max_examples=100)
 @given(st.data())
 def test_every_flow_ends_that_sends_at_granted_rates(data: st.DataObject) -> None:
-    """D3 sends a request each round trip. Round trips are long here, so that requests are few.
+    """D3 asks once a round trip, PDQ with each packet. Round trips are long here, so that D3 asks seldom.
 
     Each flow has one path. Scenarios with several are refused, because the ports of the others hold no grant of it.
     """
@@ -161,7 +172,7 @@ def test_every_flow_ends_that_sends_at_granted_rates(data: st.DataObject) -> Non
     for link in (edge, core_link):
         link.more = {"grants_rates": True}
     settings = kit.transport(
-        control=core.Control.d3,
+        control=data.draw(st.sampled_from([core.Control.d3, core.Control.pdq])),
         echo=core.Echo.none,
         rto_min_ps=300 * US,
         handshake=data.draw(st.booleans()),

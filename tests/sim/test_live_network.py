@@ -177,7 +177,7 @@ def port_heartbeats(engine: Engine) -> list[PortHeartbeat]:
     return [beat for beat in beats if isinstance(beat, PortHeartbeat)]
 
 
-@pytest.mark.parametrize("scheme", ["pfabric", "d3", "homa", "fish"])
+@pytest.mark.parametrize("scheme", ["pfabric", "d3", "pdq", "homa", "fish"])
 def test_policy__another_one_is_in_force_at_the_next_step(engine: Engine, scheme: str) -> None:
     driven = Driven(engine)
     driven.run(0.5)

@@ -228,7 +228,9 @@ def test_threads_end_at_idle_priority_beside_a_busy_process() -> None:
     subprocess.run([sys.executable, "-c", IDLE], check=True)
 
 
-@pytest.mark.parametrize("settings", [{"control": "d3"}, {"control": "datcp"}, {"keeps_threshold": True}])
+@pytest.mark.parametrize(
+    "settings", [{"control": "d3"}, {"control": "pdq"}, {"control": "datcp"}, {"keeps_threshold": True}]
+)
 def test_the_core_refuses_parts_for_what_needs_both_ends(settings: dict[str, Any]) -> None:
     given = {name: core.Control[value] if name == "control" else value for name, value in settings.items()}
     with pytest.raises(ValueError, match="several parts"):

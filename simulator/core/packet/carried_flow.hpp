@@ -5,6 +5,7 @@
 
 #include "packet/host_queue.hpp"
 #include "packet/rate_request.hpp"
+#include "packet/scheduling_header.hpp"
 #include "packet/telemetry.hpp"
 
 namespace sluice
@@ -18,11 +19,12 @@ struct CarriedFlow {
 	}
 
 	const std::uint64_t id;
-	std::uint32_t packets_under_way = 0; // of both directions, as the source counts them (Flow::is_over)
-	bool reported = false;		     // the flow's result has been written
-	RateRequest *rate_request = nullptr; // set by a connection that is paced by granted rates
-	HostQueue *host_queue = nullptr;     // set by a connection that has small queues
-	Telemetry *telemetry = nullptr;	     // set by a connection that reads what its hops say
+	std::uint32_t packets_under_way = 0;	 // of both directions, as the source counts them (Flow::is_over)
+	bool reported = false;			 // the flow's result has been written
+	RateRequest *rate_request = nullptr;	 // set by a connection of D3
+	SchedulingHeaders *scheduling = nullptr; // set by a connection of PDQ
+	HostQueue *host_queue = nullptr;	 // set by a connection that has small queues
+	Telemetry *telemetry = nullptr;		 // set by a connection that reads what its hops say
 };
 
 } // namespace sluice

@@ -23,6 +23,12 @@ bool reserves_rates(const Packet &packet)
 	return packet.kind == PacketKind::RateRequest || packet.kind == PacketKind::RateGrant;
 }
 
+bool answers_request(const Packet &packet)
+{
+	return packet.kind == PacketKind::Ack || packet.kind == PacketKind::SynAck ||
+	       packet.kind == PacketKind::RateGrant;
+}
+
 } // namespace
 
 Port::Port(const PortKind &kind, std::uint16_t peer, bool peer_is_host, std::unique_ptr<Queueing> queueing,
@@ -59,8 +65,8 @@ void Port::make_counters()
 		counters_ = std::make_unique<TagCounters>();
 	if (settings.count_queues && !queue_counters_)
 		queue_counters_ = std::make_unique<QueueCounters>();
-	if (settings.grants_rates && !allocator_)
-		allocator_ = std::make_unique<RateAllocator>();
+	if (settings.grants_rates && !grants_)
+		grants_ = std::make_unique<RateGrants>();
 	if (settings.flow_control && !flow_control_)
 		flow_control_ = std::make_unique<FlowControl>(this);
 	if (settings.limits.epoch && !limiter_)
@@ -89,7 +95,7 @@ void Port::admit(Packet *packet, std::uint8_t from)
 		return drop(packet);
 	if (kind.counts_tags)
 		count(*packet, from);
-	if (kind.grants_rates && packet->kind == PacketKind::RateRequest)
+	if (kind.grants_rates)
 		grant_rate(*packet);
 	if (!has_room(packet, now))
 		return;
@@ -391,10 +397,32 @@ void Port::count_sent(const Packet &packet)
 	count.bytes += packet.frame_bytes;
 }
 
+// D3 asks in packets of their own, PDQ in all packets.
 void Port::grant_rate(const Packet &packet)
 {
-	allocator_->on_request(*packet.flow->rate_request, static_cast<double>(kind_->settings.bps),
-			       8.0 * static_cast<double>(backlog_bytes_));
+	CarriedFlow &flow = *packet.flow;
+
+	if (flow.scheduling)
+		schedule(packet, *flow.scheduling);
+	else if (packet.kind == PacketKind::RateRequest)
+		grants_->first_come.on_request(*flow.rate_request, static_cast<double>(kind_->settings.bps),
+					       8.0 * static_cast<double>(backlog_bytes_));
+}
+
+// The answer passes the ports in the opposite order. If the receiver's own port grants rates, too, each learns of it
+// a link earlier than it would.
+void Port::schedule(const Packet &packet, SchedulingHeaders &headers)
+{
+	if (headers.leaving)
+		return grants_->most_critical.forget(packet.flow->id);
+	if (!answers_request(packet))
+		return grants_->most_critical.on_request(packet.flow->id, headers.of(packet.sent_at),
+							 kind_->world.now(), static_cast<double>(kind_->settings.bps),
+							 8.0 * static_cast<double>(backlog_bytes_));
+	SchedulingHeader *header = headers.returning(packet.sent_at);
+
+	if (header && header->hops)
+		header->path[--header->hops]->on_answer(packet.flow->id, *header);
 }
 
 void Port::count(const Packet &packet, std::uint8_t from)

@@ -27,6 +27,7 @@
 #include "link/link.hpp"
 #include "packet/packet.hpp"
 #include "packet/packet_list.hpp"
+#include "port/critical_flows.hpp"
 #include "port/level_limiter.hpp"
 #include "port/port_counters.hpp"
 #include "port/port_settings.hpp"
@@ -39,6 +40,12 @@
 
 namespace sluice
 {
+
+// What a port has granted to flows that ask for rates: to those of D3, and to those of PDQ.
+struct RateGrants {
+	RateAllocator first_come;
+	CriticalFlows most_critical;
+};
 
 // As an event, a port is the arrival of the first packet on its link. It is on the calendar while
 // the link holds a packet. On an emulated link that is empty while packets wait, it is the moment
@@ -277,6 +284,7 @@ class alignas(64) Port : public Event
 	void count(const Packet &packet, std::uint8_t from);
 	void count_sent(const Packet &packet);
 	void grant_rate(const Packet &packet);
+	void schedule(const Packet &packet, SchedulingHeaders &headers);
 	void send_next(Time now);
 	void leave_account(Packet *packet, Time now);
 	void await_departure();
@@ -344,7 +352,7 @@ class alignas(64) Port : public Event
 	SharedQueueMap queue_map_;
 	std::unique_ptr<TagCounters> counters_;
 	std::unique_ptr<QueueCounters> queue_counters_;
-	std::unique_ptr<RateAllocator> allocator_;
+	std::unique_ptr<RateGrants> grants_;
 	std::unique_ptr<FlowControl> flow_control_;
 	std::unique_ptr<LevelLimiter> limiter_;
 	sl_vq_state virtual_queue_ = {};

@@ -30,7 +30,7 @@ struct PortSettings {
 	DropOrder drop_order = DropOrder::Arrival;
 	bool count_tags = false;
 	bool count_queues = false;
-	bool grants_rates = false;  // answers D3's rate requests
+	bool grants_rates = false;  // answers the requests of D3 and PDQ
 	bool tells_hosts = false;   // a connection learns when its packets leave
 	bool stamps = false;	    // writes telemetry into data packets
 	bool flow_control = false;  // can be paused, or shares its switch's buffer (shared_buffer.hpp)

@@ -26,7 +26,7 @@ Connection::Connection(World &world, const TransportSettings &settings, Flow &fl
     : world_(world), settings_(settings), flow_(flow), port_(port),
       total_(total_packets(flow.spec, settings.segment.payload_bytes)),
       window_(settings, make_congestion_control(settings, flow.spec, port.bps())), timeout_(settings.timeout),
-      recovery_(settings, window_, rtt_), pacing_(make_pacing(world.timers, settings, flow)),
+      recovery_(settings, window_, rtt_), pacing_(make_pacing(world.timers, settings, flow, port.bps())),
       timer_(world.timers, EventKind::Retransmission, flow)
 {
 	if (settings.control != Control::file || !settings.file->hooks().telemetry)
@@ -61,7 +61,7 @@ void Connection::establish()
 void Connection::on_syn_ack(const Packet &packet)
 {
 	if (!connected_) {
-		sample_round_trip(now() - packet.sent_at);
+		sample_round_trip(packet);
 		timer_.clear();
 		establish();
 	} else if (timeout_.is_starved()) {
@@ -71,11 +71,11 @@ void Connection::on_syn_ack(const Packet &packet)
 	}
 }
 
-void Connection::sample_round_trip(Time rtt)
+void Connection::sample_round_trip(const Packet &answer)
 {
-	rtt_.sample(rtt);
+	rtt_.sample(now() - answer.sent_at);
 	timeout_.on_sample();
-	pacing_->on_round_trip(rtt_.smoothed());
+	pacing_->on_answer(*this, answer);
 }
 
 void Connection::on_ack(const Packet &ack)
@@ -89,7 +89,7 @@ void Connection::on_ack(const Packet &ack)
 	Progress progress = {board().una(), board().next(), now};
 
 	timeout_.on_ack();
-	sample_round_trip(rtt);
+	sample_round_trip(ack);
 	window_.watch_slow_start(progress, rtt, rtt_);
 	window_.on_delivered(delivery, ack.ce);
 	end_window(progress); // first, so that a cut takes the new alpha, as Linux's in_ack_event before its ssthresh
@@ -102,10 +102,8 @@ void Connection::on_ack(const Packet &ack)
 		window_.reduce(board().in_flight(), delivery.newly);
 	else if (delivery.advances && !outcome.reached_target)
 		grow(delivery.newly, ack.ce, may_grow);
-	if (progress.una == total_) {
-		timer_.clear();
-		return;
-	}
+	if (progress.una == total_)
+		return stop();
 	// An ACK of a packet beyond a gap restarts no timer: the retransmission for the gap may
 	// be lost (RFC 6298, section 5.3).
 	if (delivery.advances || alarm_ == AlarmKind::Overdue || recovery_.awaits_overtaken())
@@ -160,14 +158,15 @@ void Connection::end_window(const Progress &progress)
 	if (!sum)
 		return;
 	window_.ask_law(*sum, flow_.spec, acked_bytes(), rtt_, progress.now, world_.random);
-	if (was_killed())
-		stop();
+	if (window_.phase() == SL_KILLED)
+		kill();
 }
 
 void Connection::stop()
 {
 	stopped_ = true;
 	timer_.clear();
+	pacing_->on_over(*this);
 }
 
 void Connection::release()
@@ -178,9 +177,7 @@ void Connection::release()
 
 void Connection::on_grant(const Packet &packet)
 {
-	if (flow_.rate_request->leaving)
-		return;
-	sample_round_trip(now() - packet.sent_at);
+	sample_round_trip(packet);
 	pacing_->on_grant(*this);
 }
 

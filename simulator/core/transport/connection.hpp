@@ -53,6 +53,13 @@ class Connection
 	// Stops sending. What has not been sent stays unsent.
 	void stop();
 
+	// Gives the flow up.
+	void kill()
+	{
+		killed_ = true;
+		stop();
+	}
+
 	// All data is acknowledged, or the connection was stopped.
 	bool is_over() const
 	{
@@ -67,7 +74,7 @@ class Connection
 
 	bool was_killed() const
 	{
-		return window_.phase() == SL_KILLED;
+		return killed_;
 	}
 
 	// By a time that may lie in the window that has just ended, but not before it.
@@ -199,7 +206,7 @@ class Connection
 
 	void establish();
 	void release();
-	void sample_round_trip(Time rtt);
+	void sample_round_trip(const Packet &answer);
 	void grow(std::uint32_t newly, bool marked, bool may_grow);
 	void follow(const Packet &ack, std::uint32_t newly, std::uint32_t una_before, bool limited);
 	void end_window(const Progress &progress);
@@ -226,6 +233,7 @@ class Connection
 	std::uint32_t timeouts_ = 0;
 	bool connected_ = false;
 	bool stopped_ = false;
+	bool killed_ = false;
 	bool spares_lost_ = false;	       // for now, only new packets leave
 	bool echoed_before_ = false;	       // the ACK before this one echoed a mark
 	bool announces_reduction_ = false;     // CWR goes with the next new packet

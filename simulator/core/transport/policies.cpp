@@ -11,6 +11,7 @@
 #include "transport/pacing/ack_clocking.hpp"
 #include "transport/pacing/granted_rate.hpp"
 #include "transport/pacing/paced.hpp"
+#include "transport/pacing/pdq_rate.hpp"
 #include "transport/pacing/small_queues.hpp"
 
 namespace sluice
@@ -57,6 +58,7 @@ std::unique_ptr<CongestionControl> make_congestion_control(const TransportSettin
 	case Control::pfabric:
 	case Control::d3:
 	case Control::homa:
+	case Control::pdq:
 		return std::make_unique<Reno>();
 	case Control::file:
 		return std::make_unique<FromFile>(*settings.file, settings.window.largest, link_bps);
@@ -64,10 +66,13 @@ std::unique_ptr<CongestionControl> make_congestion_control(const TransportSettin
 	throw std::invalid_argument("TransportSettings.control: no such congestion control");
 }
 
-std::unique_ptr<Pacing> make_pacing(TimerEvents &timers, const TransportSettings &settings, Flow &flow)
+std::unique_ptr<Pacing> make_pacing(TimerEvents &timers, const TransportSettings &settings, Flow &flow,
+				    std::uint64_t link_bps)
 {
 	if (settings.control == Control::d3)
-		return std::make_unique<GrantedRate>(timers, settings, flow);
+		return std::make_unique<D3Rate>(timers, settings, flow);
+	if (settings.control == Control::pdq)
+		return std::make_unique<PdqRate>(timers, settings, flow, link_bps);
 	if (settings.control == Control::file && settings.file->owns_window())
 		return std::make_unique<Paced>(timers, flow);
 	if (settings.small_queues)

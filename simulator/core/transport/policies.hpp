@@ -24,6 +24,7 @@ TransportSettings completed(const TransportSettings &settings);
 std::unique_ptr<CongestionControl> make_congestion_control(const TransportSettings &settings, const FlowSpec &flow,
 							   std::uint64_t link_bps);
 
-std::unique_ptr<Pacing> make_pacing(TimerEvents &timers, const TransportSettings &settings, Flow &flow);
+std::unique_ptr<Pacing> make_pacing(TimerEvents &timers, const TransportSettings &settings, Flow &flow,
+				    std::uint64_t link_bps);
 
 } // namespace sluice

@@ -73,7 +73,7 @@ def test_from_document__what_follows_from_mark_at_is_allowed_itself(mark_at: int
     assert read(PortBehaviour, write(policy.port_behaviour)) == policy.port_behaviour
 
 
-@pytest.mark.parametrize("scheme", ["datcp", "tcp", "pfabric", "d3"])
+@pytest.mark.parametrize("scheme", ["datcp", "tcp", "pfabric", "d3", "pdq"])
 def test_growth__is_refused_if_the_control_has_a_rule_of_its_own(scheme: str) -> None:
     assert Policy.from_document({"scheme": scheme}).growth is None
     with pytest.raises(FieldError, match="growth: in scheme"):
@@ -249,6 +249,7 @@ def test_missing__on_the_testbed_these_and_no_others() -> None:
     lacking = {name: missing(policy(name), TESTBED) for name in SCHEMES}
     assert {name: set(needs) for name, needs in lacking.items() if needs} == {
         "d3": {Need.EXPLICIT_RATES},
+        "pdq": {Need.EXPLICIT_RATES},
         "homa": {Need.GRANTS},
         "pfabric": {Need.SHORTEST_FIRST},
     }

@@ -80,7 +80,7 @@ def test_schemes__say_which_this_network_cannot_carry_out(client: Client) -> Non
     answer = client.get("/api/v1/schemes").json["schemes"]
     assert {row["name"]: row["colour"] for row in answer} == {s.name: s.colour for s in SCHEMES.values()}
     refused = {row["name"]: row["refused"] for row in answer if row["refused"]}
-    assert refused.keys() == {"d3", "homa", "pfabric"}
+    assert refused.keys() == {"d3", "homa", "pdq", "pfabric"}
     assert "--on simulator" in refused["d3"]
 
 

@@ -67,7 +67,7 @@ def test_change_policy__the_ramp_and_what_was_before_it(owner: Client) -> None:
     assert (policy["mark_at"], policy["mark_min"], policy["mark_max"]) == (97_500, None, None)
 
 
-@pytest.mark.parametrize("scheme", ["pfabric", "d3"])
+@pytest.mark.parametrize("scheme", ["pfabric", "d3", "pdq"])
 def test_change_policy__what_the_ports_cannot_do_is_refused_with_the_remedy(
     owner: Client, scheme: str
 ) -> None:

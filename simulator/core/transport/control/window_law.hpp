@@ -19,7 +19,7 @@ template <void (*law)(sl_window_record *)> class WindowLaw final : public Conges
 	}
 };
 
-// A mark counts as a loss does: the window halves. Reno, pFabric and D3.
+// A mark counts as a loss does: the window halves. Reno and pFabric; of no effect under D3, PDQ and Homa.
 inline void halve(sl_window_record *record)
 {
 	record->penalty_q20 = SL_DCTCP_ALPHA_ONE;

@@ -11,7 +11,6 @@ namespace sluice
 GrantedRate::GrantedRate(TimerEvents &timers, const TransportSettings &settings, Flow &flow)
     : settings_(settings), spec_(flow.spec), timer_(timers, EventKind::Pace, flow)
 {
-	flow.rate_request = &request_;
 }
 
 bool GrantedRate::may_send(const Connection &connection) const
@@ -19,28 +18,47 @@ bool GrantedRate::may_send(const Connection &connection) const
 	return bps_ > 0 && connection.has_to_send();
 }
 
+Time GrantedRate::packet_time(double bps) const
+{
+	double seconds = 8.0 * (settings_.segment.payload_bytes + settings_.segment.header_bytes) / bps;
+
+	return static_cast<Time>(std::min(seconds, 1.0) * SECOND);
+}
+
+Time GrantedRate::next_departure(const Connection &connection) const
+{
+	return std::max(connection.now(), sent_at_ + packet_time(bps_));
+}
+
+void GrantedRate::send(Connection &connection)
+{
+	sent_at_ = connection.now();
+	connection.send_one();
+}
+
 // The next packet leaves when the rate allows it. A grant may bring that forward.
 void GrantedRate::release(Connection &connection)
 {
-	if (!may_send(connection))
-		return;
-	double gap_s = 8.0 * (settings_.segment.payload_bytes + settings_.segment.header_bytes) / bps_;
-	Time gap = static_cast<Time>(std::min(gap_s, 1.0) * SECOND);
-
-	timer_.set(std::max(connection.now(), sent_at_ + gap));
+	if (may_send(connection))
+		timer_.set(next_departure(connection));
 }
 
 void GrantedRate::on_timer(Connection &connection)
 {
 	if (!timer_.on_event() || !may_send(connection))
 		return;
-	sent_at_ = connection.now();
-	connection.send_one();
+	send(connection);
 	release(connection);
 }
 
+D3Rate::D3Rate(TimerEvents &timers, const TransportSettings &settings, Flow &flow)
+    : GrantedRate(timers, settings, flow)
+{
+	flow.rate_request = &request_;
+}
+
 // Asks once a round trip. Asks a last time when all data has arrived, to return the granted rate.
-void GrantedRate::ask(Connection &connection)
+void D3Rate::ask(Connection &connection)
 {
 	request_.leaving = connection.is_over();
 	request_.wanted_before = request_.wanted;
@@ -49,7 +67,7 @@ void GrantedRate::ask(Connection &connection)
 	connection.send_header(PacketKind::RateRequest);
 }
 
-double GrantedRate::wanted_bps(const Connection &connection) const
+double D3Rate::wanted_bps(const Connection &connection) const
 {
 	Time left = spec_.deadline - connection.now();
 
@@ -61,8 +79,15 @@ double GrantedRate::wanted_bps(const Connection &connection) const
 	       (static_cast<double>(left) / SECOND);
 }
 
-void GrantedRate::on_grant(Connection &connection)
+void D3Rate::on_answer(Connection &connection, const Packet &)
 {
+	request_.round_trip = connection.rtt().smoothed();
+}
+
+void D3Rate::on_grant(Connection &connection)
+{
+	if (request_.leaving)
+		return;
 	bps_ = request_.least();
 	request_.first = false;
 	ask(connection);

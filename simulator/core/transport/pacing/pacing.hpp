@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "event/time.hpp"
+#include "packet/packet.hpp"
 
 namespace sluice
 {
@@ -25,8 +25,8 @@ class Pacing
 	// The window may have opened: sends what may leave now, or sets a timer for it.
 	virtual void release(Connection &connection) = 0;
 
-	// The round-trip time was sampled.
-	virtual void on_round_trip(Time /* smoothed */)
+	// The packet answers one of the connection's. The round-trip time was sampled.
+	virtual void on_answer(Connection &, const Packet &)
 	{
 	}
 
@@ -41,6 +41,11 @@ class Pacing
 
 	// The ports have answered the rate request.
 	virtual void on_grant(Connection &)
+	{
+	}
+
+	// The connection has nothing more to send.
+	virtual void on_over(Connection &)
 	{
 	}
 
