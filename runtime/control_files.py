@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Congestion controls from files of C: what a file says of itself (`dataplane/laws/hooks.h`).
+"""Congestion controls from files of C, and transports from files of C++: what a file says of itself
+(`dataplane/laws/hooks.h`, `simulator/core/transport/messages/message.hpp`).
 
 The simulator and the agents compile the file. Other processes need only its name, its parameters and its hooks, so
 they read the macros and need no compiler.
@@ -8,11 +9,12 @@ they read the macros and need no compiler.
 import os
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
 from sluice.policy import controls
-from sluice.policy.controls import CONTROLS, FROM_FILES, PREFIX, Control, Echo, Need, Parameter
+from sluice.policy.controls import CONTROLS, FROM_FILES, HOMA, PREFIX, Control, Echo, Need, Parameter
 from sluice.policy.errors import SluiceError
 from sluice.runtime.toml import is_file
 
@@ -47,7 +49,9 @@ def compiled(control: Control, suffix: str, compiler: Callable[..., str]) -> Pat
 def read(path: Path) -> Control:
     """Return the control of a file, and add it to `FROM_FILES`. Raises ControlFileError."""
     if not is_file(path):
-        raise ControlFileError(f"control {path}: there is no such file; give the path of a C header (.h)")
+        raise ControlFileError(
+            f"control {path}: there is no such file; give the path of a C header (.h, or .hpp for a transport)"
+        )
     text = _COMMENT.sub(" ", path.read_text(errors="replace")).replace("\\\n", " ")
     macros = {name: (argument, value.strip()) for name, argument, value in _MACRO.findall(text)}
     control = _control(path, macros)
@@ -55,19 +59,24 @@ def read(path: Path) -> Control:
     if other != control:
         where = f" from {other.file}" if other.file else ""
         raise ControlFileError(
-            f"control {path}: there is a control {control.name}{where} already; choose another SL_CONTROL"
+            f"control {path}: there is a control {control.name}{where} already; choose another name"
         )
     FROM_FILES[control.name] = control
     return control
 
 
 def _control(path: Path, macros: dict[str, tuple[str, str]]) -> Control:
-    name = macros.get("SL_CONTROL", ("", ""))[1]
+    is_transport = path.suffix == ".hpp"
+    macro = "SL_TRANSPORT" if is_transport else "SL_CONTROL"
+    name = macros.get(macro, ("", ""))[1]
     if not _NAME.fullmatch(name):
         raise ControlFileError(
-            f"control {path}: needs #define SL_CONTROL with a name of at most 8 small letters, digits and "
+            f"control {path}: needs #define {macro} with a name of at most 8 small letters, digits and "
             f"underscores, not {name or 'nothing'}"
         )
+    parameters = _parameters(path, *macros.get("SL_PARAMETERS", ("P", "")))
+    if is_transport:
+        return replace(HOMA, name=name, kernel_name=name, file=str(path.resolve()), parameters=parameters)
     hooks = {hook for hook in _HOOKS if hook in macros}
     owns_window = "SL_ON_ACK" in hooks
     if not hooks & {"SL_ON_ACK", "SL_ON_WINDOW"}:
@@ -90,7 +99,7 @@ def _control(path: Path, macros: dict[str, tuple[str, str]]) -> Control:
         fallback=_FALLBACKS[echo],
         of_window=not owns_window,
         file=str(path.resolve()),
-        parameters=_parameters(path, *macros.get("SL_PARAMETERS", ("P", ""))),
+        parameters=parameters,
         reads_marks=echo is not None,
         wants_ramp=echo is not None and macros.get("SL_RAMP", ("", "0"))[1] == "1",
         needs=Need.TELEMETRY if macros.get("SL_TELEMETRY", ("", "0"))[1] == "1" else None,

@@ -2,7 +2,8 @@
 """Parts from outside the tree: schemes with their queue rules, congestion controls, topologies, and workloads by name.
 
 A plugin is a congestion control in one C header (`runtime/control_files.py`), which is also a scheme of its name: plain
-queues that mark, under that control. Or it is a Python module of the same form as a file in the tree:
+queues that mark, under that control. Or it is a transport that is not TCP in one C++ header, and a scheme with Homa's
+ports. Or it is a Python module of the same form as a file in the tree:
 
 - every `Scheme` in it is a scheme, as in policy/schemes/ (its queue rule may be its own);
 - with KIND, Parameters and build, it is a topology, as in topologies/;
@@ -18,7 +19,7 @@ import os
 import sys
 import traceback
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.metadata import EntryPoints, entry_points
 from pathlib import Path
@@ -26,9 +27,10 @@ from types import ModuleType
 from typing import Any
 
 from sluice.policy import controls, tags
+from sluice.policy.controls import Need
 from sluice.policy.errors import FieldError, SluiceError
 from sluice.policy.network.graph import Links
-from sluice.policy.schemes import SCHEMES, Marking, Scheme
+from sluice.policy.schemes import SCHEMES, Marking, QueueRule, Scheme
 from sluice.policy.units import PACKET_BYTES
 from sluice.runtime import control_files
 from sluice.runtime.toml import is_file
@@ -103,12 +105,12 @@ def _files() -> list[str]:
 def _load_file(path: Path) -> None:
     if str(path) in LOADED:
         return
-    if path.suffix == ".h":
+    if path.suffix in (".h", ".hpp"):
         _add_control(path)
         return
     if path.suffix != ".py" or not is_file(path):
         raise PluginError(
-            f"plugin {path}: there is no such file of Python (.py) or C (.h); give the path of one"
+            f"plugin {path}: there is no such file of Python (.py), C (.h) or C++ (.hpp); give the path of one"
         )
     name = f"sluice_plugin_{path.stem}_{len(LOADED)}"
     spec = importlib.util.spec_from_file_location(name, path)
@@ -131,7 +133,7 @@ def _add_control(path: Path) -> None:
         raise PluginError(f"plugin: {error}") from None
     _refuse_known(str(path), "scheme", {control.name: control}, SCHEMES)
     marking = Marking.RED if control.wants_ramp else Marking.PORT if control.reads_marks else Marking.NONE
-    SCHEMES[control.name] = Scheme(
+    scheme = Scheme(
         name=control.name,
         title=control.name,
         paper=path.name,
@@ -141,6 +143,10 @@ def _add_control(path: Path) -> None:
         colour=_COLOURS[len(LOADED) % len(_COLOURS)],
         about=f"One queue under the congestion control of {path.name}.",
     )
+    if control.needs is Need.GRANTS:
+        about = f"The transport of {path.name}, and queues by the level that a packet's tag names."
+        scheme = replace(scheme, queue_rule=QueueRule.BY_LEVEL, queues=8, about=about)
+    SCHEMES[control.name] = scheme
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     LOADED[str(path)] = Plugin(str(path), digest, (control.name,), None, ())
 

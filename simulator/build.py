@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from sluice.policy.controls import Control
+from sluice.policy.controls import Control, Need
 from sluice.policy.errors import EnvironmentLacking, SluiceError
 from sluice.runtime import control_files
 
@@ -63,19 +63,26 @@ def build_instrumented(build_type: str) -> Path:
 def control_library(control: Control) -> Path:
     """Compile the file of a control, unless the same text was compiled before, and return the shared library.
 
-    Raises EnvironmentLacking without a C compiler, and SluiceError with the compiler's output if the file is wrong.
+    Raises EnvironmentLacking without a compiler, or for a transport without the core's headers, and SluiceError with
+    the compiler's output if the file is wrong.
     """
     return control_files.compiled(control, ".so", partial(_cc, control))
 
 
 def _cc(control: Control, *arguments: str) -> str:
-    source = f'#include "{control.file}"\n#include "hooks_table.h"\n'
-    argv = [_tool("cc"), *_CONTROL_FLAGS, f"-I{LAWS}", "-x", "c", "-", *arguments]
+    is_transport, roots = control.needs is Need.GRANTS, (LAWS, LAWS.parent, CORE)
+    if is_transport and not CORE.is_dir():
+        raise EnvironmentLacking(
+            f"control {control.file} needs the core's headers: use a clone of the repository"
+        )
+    source = f'#include "{control.file}"\n' + ("" if is_transport else '#include "hooks_table.h"\n')
+    compiler, *language = ("c++", "-x", "c++", "-std=c++20") if is_transport else ("cc", "-x", "c")
+    argv = [_tool(compiler), *_CONTROL_FLAGS, *(f"-I{root}" for root in roots), *language, "-", *arguments]
     try:
         done = subprocess.run(argv, input=source, capture_output=True, text=True, check=False)
     except FileNotFoundError:
         raise EnvironmentLacking(
-            f"control {control.file} needs a C compiler: on Debian, install gcc"
+            f"control {control.file} needs a compiler: on Debian, install {'g++' if is_transport else 'gcc'}"
         ) from None
     if done.returncode:
         raise SluiceError(f"control {control.file} does not compile:\n{done.stderr[-3000:]}")

@@ -75,7 +75,7 @@ def _check_messages(scenario: Scenario, policy: Policy) -> None:
         f.bytes is None for f in scenario.workload.flows
     ):
         raise FieldError("workload.flow", f"must have no endless flow with scheme {policy.scheme}")
-    levels = policy.parameters.to_document()["unscheduled_levels"] if policy.parameters else 0
+    levels = policy.parameters.to_document().get("unscheduled_levels", 0) if policy.parameters else 0
     if levels >= policy.queues:
         raise FieldError(
             "scheme.parameters.unscheduled_levels",

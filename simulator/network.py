@@ -203,7 +203,8 @@ def transport_settings(
         values = [parameter.default for parameter in control.parameters]
         if policy.parameters and control == scheme.control:
             values = list(policy.parameters.values)
-        settings.load_control(str(build.control_library(control)), values)
+        load = settings.load_transport if control.needs is Need.GRANTS else settings.load_control
+        load(str(build.control_library(control)), values)
     else:
         settings.control = _fabric.Control[control.name]
     marks = scheme.marking is not Marking.NONE and control.reads_marks

@@ -114,8 +114,8 @@ def add_plugin(parser: argparse.ArgumentParser) -> None:
         default=[],
         type=plugin,
         metavar="FILE",
-        help="a Python file with a scheme, a topology or workloads of your own, or a C header with a congestion"
-        " control; may be repeated",
+        help="a Python file with a scheme, a topology or workloads of your own, a C header with a congestion"
+        " control, or a C++ header with a transport; may be repeated",
     )
 
 

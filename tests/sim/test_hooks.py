@@ -276,6 +276,8 @@ def test_the_same_text_is_compiled_once_and_other_parameters_are_refused(
     assert len([*folder.rglob("once-*.so")]) == 2
     with pytest.raises(ValueError, match="no control of this version with 3 parameters"):
         kit.transport().load_control(str(library), [1, 2, 3])
+    with pytest.raises(ValueError, match="has no function sl_transport"):
+        kit.transport().load_transport(str(library), [])
     with pytest.raises(ValueError, match="cannot open shared object"):
         kit.transport().load_control(str(folder / "none.so"), [])
 

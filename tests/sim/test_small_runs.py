@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -19,6 +20,7 @@ from sluice.runs.bundle import is_complete, read_flows
 from sluice.runtime.wait import wait_until
 from tests.kit.bundles import sluice
 from tests.kit.pages import DOCS, ROOT, of_order, save_files
+from tests.sim import kit
 
 SCENARIO = """
 name = "long"
@@ -215,3 +217,53 @@ def test_the_page_about_controls_runs_its_files(tmp_path: Path, monkeypatch: pyt
     assert scenario["scheme"]["parameters"] == {"target_us": 900}
     compiled = sorted(path.name.partition("-")[0] for path in (tmp_path / "cache").rglob("*.so"))
     assert compiled == ["delay", "gentle"]
+
+
+def test_the_page_about_transports_grants_a_packet_at_a_time_to_the_shortest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The three FCTs in closed form. The sink grants a packet at each tick, a packet's time after the last."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    run_page(DOCS / "how-to" / "add-a-transport.md", tmp_path)
+    data, header = (kit.serialisation(frame_bytes, kit.GBIT) for frame_bytes in (kit.FRAME, kit.HEADER))
+    across, back = 2 * (data + kit.US), 2 * (header + kit.US)
+    first_tick = back
+    busy_from = first_tick + back + data + kit.US  # the port to h4
+    starts, ticks = (0, kit.MS, 1500 * kit.US), [0]
+    for earlier, start in enumerate(starts[1:]):  # the header waits for the packet that is being sent
+        packets = -(-(start + header + kit.US - busy_from - earlier * header) // data)
+        asked = busy_from + packets * data + (earlier + 1) * header + kit.US
+        ticks.append(-(-(asked - first_tick) // data))
+    last_ticks = (1100, ticks[1] + 100, ticks[2])
+    rest = first_tick + back + across + 2 * header  # two headers have delayed the data after them
+    found = by_number(tmp_path / "results" / "three")
+    assert [found[i]["fct_us"] for i in range(3)] == pytest.approx(
+        [(tick * data + rest - start) / kit.US for tick, start in zip(last_ticks, starts, strict=True)],
+        abs=1e-6,
+    )
+    samples = pq.read_table(tmp_path / "results" / "three" / "queues.parquet").to_pydict()
+    assert max(samples["waiting_bytes"]) == kit.FRAME
+    assert set(samples["dropped_packets"]) == {0}
+    [swept] = tmp_path.glob("results/sweep/**/toy/seed-01/summary.json")
+    for summary in (tmp_path / "results" / "patient" / "summary.json", swept):
+        assert json.loads(summary.read_text())["unfinished"] == 0
+    assert "toy" in (tmp_path / "mine.html").read_text()
+
+
+def by_number(bundle: Path) -> dict[int, dict[str, Any]]:
+    rows = pq.read_table(bundle / "flows.parquet").to_pylist()
+    return {int(row["id"].rpartition("/")[2]): row for row in rows}
+
+
+def test_the_page_about_transports_survives_a_link_that_loses_packets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    save_files(DOCS / "how-to" / "add-a-transport.md", tmp_path)
+    file = tmp_path / "three.toml"
+    file.write_text(file.read_text() + '[[simulator.fault]]\nlink = "h4-s1"\nloss = 0.1\n')
+    command = [sys.executable, "-m", "sluice", "run", str(file), "--plugin", str(tmp_path / "toy.hpp")]
+    subprocess.run([*command, "--out", str(tmp_path / "out")], check=True, capture_output=True, timeout=120)
+    rows = by_number(tmp_path / "out").values()
+    assert {row["status"] for row in rows} == {"finished"}
+    assert sum(row["retransmissions"] for row in rows) > 50

@@ -58,11 +58,11 @@ void check(const TransportSettings &transport)
 void check_divided(const TransportSettings &transport)
 {
 	if (transport.control == Control::datcp || transport.control == Control::d3 ||
-	    transport.control == Control::homa || transport.control == Control::pdq ||
+	    transport.control == Control::homa || transport.control == Control::pdq || transport.make_messages ||
 	    transport.tcp.keeps_threshold || transport.tcp.ends_with_ack)
-		throw std::invalid_argument(
-			"TransportSettings: in a network of several parts, control must not be "
-			"datcp, d3, homa or pdq, and keeps_threshold and ends_with_ack must be false");
+		throw std::invalid_argument("TransportSettings: in a network of several parts, control must not be "
+					    "datcp, d3, homa, pdq or a loaded transport, and keeps_threshold and "
+					    "ends_with_ack must be false");
 }
 
 } // namespace

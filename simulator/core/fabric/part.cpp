@@ -229,10 +229,12 @@ void Part::on_timer(TimerEvent *event)
 		flow.connection.on_pace_timer();
 		break;
 	case EventKind::MessageSource:
-		flow.message->on_source_timer();
+		if (flow.message->source_timer.on_event() && !flow.connection.is_over())
+			flow.message->on_source_timer();
 		break;
 	case EventKind::MessageSink:
-		flow.message->on_sink_timer();
+		if (flow.message->sink_timer.on_event() && !flow.receiver.is_complete())
+			flow.message->on_sink_timer();
 		break;
 	default:
 		end_flow(flow);
@@ -272,10 +274,19 @@ void Part::deliver(Packet *packet)
 
 void Part::deliver_message(Packet *packet, Flow &flow)
 {
-	if (packet->kind == PacketKind::MessageAnswer)
+	if (packet->kind == PacketKind::MessageAnswer) {
 		flow.message->on_answer(*packet);
-	else if (flow.message->on_arrival(*packet))
-		complete(flow);
+	} else if (!flow.receiver.is_complete()) {
+		if (packet->kind == PacketKind::MessageQuery)
+			flow.message->on_query(*packet);
+		else if (flow.receiver.take(*packet))
+			flow.message->on_arrival(*packet);
+		if (flow.receiver.is_complete()) {
+			flow.message->sink_timer.clear();
+			flow.connection.stop(); // the source learns by its program's answer
+			complete(flow);
+		}
+	}
 	flow.packets_under_way--;
 	world.packets.put_back(packet);
 	remove_if_over(flow);

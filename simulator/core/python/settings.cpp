@@ -15,6 +15,7 @@
 #include "port/port_settings.hpp"
 #include "python/bindings.hpp"
 #include "transport/control/control_file.hpp"
+#include "transport/policies.hpp"
 #include "transport/settings.hpp"
 
 namespace nb = nanobind;
@@ -80,6 +81,7 @@ void bind_transport(nb::module_ &m)
 					s.control = Control::file;
 				},
 				"library"_a, "parameters"_a)
+			.def("load_transport", &load_transport, "library"_a, "parameters"_a)
 			.def_rw("handshake", &T::handshake)
 			.def_rw("forgets_late", &T::forgets_late)
 			.def_rw("small_queues", &T::small_queues);

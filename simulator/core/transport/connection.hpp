@@ -171,7 +171,7 @@ class Connection
 	}
 
 	// Sends a packet without data.
-	void send_header(PacketKind kind);
+	SLUICE_SEAM void send_header(PacketKind kind);
 
 	// For a transport of messages (messages/message.hpp), which keeps its own account of what has left.
 
@@ -181,7 +181,7 @@ class Connection
 	}
 
 	// `left`: packets of the message that had not left before, for a port that serves the shortest first.
-	void send_piece(std::uint32_t number, std::uint8_t tag, std::uint32_t left, bool again);
+	SLUICE_SEAM void send_piece(std::uint32_t number, std::uint8_t tag, std::uint32_t left, bool again);
 
 	void count_timeout()
 	{
@@ -215,7 +215,7 @@ class Connection
 	void transmit(Packet *packet);
 	std::uint32_t payload_of(std::uint32_t number) const;
 	std::uint32_t last_that_may_leave() const;
-	void count_repeat(std::uint32_t &counter, bool is_timeout);
+	SLUICE_SEAM void count_repeat(std::uint32_t &counter, bool is_timeout);
 	std::uint32_t count_by(Time time, std::uint32_t count, bool of_timeouts) const;
 	void restart_timer();
 	void arm_timer();

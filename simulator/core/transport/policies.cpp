@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/policies.hpp"
 
+#include <dlfcn.h>
+
 #include <stdexcept>
+#include <utility>
 
 #include "transport/control/cubic.hpp"
 #include "transport/control/datcp.hpp"
@@ -38,7 +41,28 @@ TransportSettings completed(const TransportSettings &settings)
 	}
 	if (settings.control == Control::homa)
 		made.messages = std::make_shared<Homa>(settings.homa, settings.timeout.least);
+	else if (settings.make_messages)
+		made.messages = settings.make_messages();
 	return made;
+}
+
+void load_transport(TransportSettings &settings, const std::string &library, std::vector<std::uint32_t> parameters)
+{
+	Dl_info core = {};
+
+	// The core is loaded already, but so far only Python finds its functions.
+	dladdr(reinterpret_cast<void *>(&load_transport), &core);
+	dlopen(core.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_GLOBAL);
+	std::shared_ptr<void> loaded = load_library(library);
+	auto *make =
+		reinterpret_cast<MessageTransport *(*)(const std::uint32_t *)>(dlsym(loaded.get(), "sl_transport"));
+
+	if (!make)
+		throw std::invalid_argument(library + " has no function sl_transport");
+	settings.control = Control::reno; // of a connection that never sends by it
+	settings.make_messages = [loaded, make, values = std::move(parameters)] {
+		return std::shared_ptr<MessageTransport>(make(values.data()), [loaded](auto *made) { delete made; });
+	};
 }
 
 std::unique_ptr<CongestionControl> make_congestion_control(const TransportSettings &settings, const FlowSpec &flow,

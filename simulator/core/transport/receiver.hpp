@@ -36,10 +36,10 @@ class alignas(64) Receiver
 	bool take(const Packet &packet);
 
 	// The first packet that has arrived beyond the first missing one; UINT32_MAX if none has.
-	std::uint32_t end_of_gap() const;
+	SLUICE_SEAM std::uint32_t end_of_gap() const;
 
 	// Sends the source a header with two numbers. `again`: it asks for packets that have not come.
-	void answer(std::uint32_t number, std::uint32_t until, bool again);
+	SLUICE_SEAM void answer(std::uint32_t number, std::uint32_t until, bool again);
 
 	// The event of the timer that delays ACKs came.
 	void on_timer();

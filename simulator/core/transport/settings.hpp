@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 #include "event/time.hpp"
@@ -101,7 +102,8 @@ struct TransportSettings {
 	AckSettings ack;
 	TagSettings tag;
 	ImplementationSettings tcp;
-	HomaSettings homa;			    // of Control::homa
+	HomaSettings homa;						  // of Control::homa
+	std::function<std::shared_ptr<MessageTransport>()> make_messages; // of a transport from a file
 	std::shared_ptr<MessageTransport> messages; // of a control that is not TCP's (policies.hpp)
 	bool small_queues = false;		    // waiting data stays in the socket (pacing/small_queues.hpp)
 	bool handshake = true;			    // a SYN and its SYN-ACK precede the data

@@ -7,6 +7,7 @@ import pytest
 
 from sluice.policy.controls import FROM_FILES, Echo
 from sluice.policy.errors import FieldError
+from sluice.policy.fabrics import SIMULATOR, TESTBED, refusal
 from sluice.policy.schema.desired import Policy
 from sluice.policy.schemes import Marking
 from sluice.runtime import plugins
@@ -115,6 +116,24 @@ def test_a_control_that_wants_a_ramp_has_ports_that_mark_by_chance(write: Path) 
     policy = Policy.from_document({"scheme": "ramp", "mark_chance": 0.2})
     assert policy.definition.marking is Marking.RED
     assert (policy.mark_at, policy.mark_min, policy.mark_max) == (None, 97_500, 195_000)
+
+
+TRANSPORT = '#define SL_TRANSPORT toy\n#define SL_PARAMETERS(P) P(timeout_us, 1000, "Patience.")\n'
+
+
+def test_a_transport_is_a_scheme_with_homas_ports_that_only_the_simulator_carries_out(write: Path) -> None:
+    file = write.with_name("toy.hpp")
+    file.write_text(TRANSPORT)
+    plugins.use(file)
+    policy, homa = Policy.from_document({"scheme": "toy"}), Policy.from_document({"scheme": "homa"})
+    assert policy.needs == homa.needs
+    assert (policy.queues, policy.definition.queue_rule) == (homa.queues, homa.definition.queue_rule)
+    assert policy.to_document()["parameters"] == {"timeout_us": 1000}
+    assert refusal(policy, TESTBED)
+    assert not refusal(policy, SIMULATOR)
+    file.write_text(TRANSPORT.replace("SL_TRANSPORT", "SL_CONTROL"))
+    with pytest.raises(ControlFileError, match=r"toy\.hpp: needs #define SL_TRANSPORT with a name"):
+        read(file)
 
 
 def test_a_scheme_of_python_takes_the_control_of_a_file(write: Path) -> None:

@@ -11,6 +11,9 @@
 namespace sluice
 {
 
+// The library stays loaded for as long as the pointer or a copy of it lives. Throws std::invalid_argument.
+std::shared_ptr<void> load_library(const std::string &path);
+
 // A congestion control that was compiled from one file (laws/hooks.h), and the values of its parameters. The library
 // stays loaded for as long as a connection may call it.
 class ControlFile

@@ -60,10 +60,9 @@ void HomaSink::forget(const HomaMessage &message)
 // ── A message ───────────────────────────────────────────────────────────────────────────────────────
 
 HomaMessage::HomaMessage(TimerEvents &timers, const HomaSettings &settings, Time timeout, Flow &flow, HomaSink &sink)
-    : settings_(settings), timeout_(timeout), flow_(flow), total_(flow.connection.total()),
+    : Message(timers, flow), settings_(settings), timeout_(timeout), flow_(flow), total_(flow.connection.total()),
       unscheduled_(std::min(total_, settings.round_trip_packets)), may_send_(unscheduled_),
-      level_(static_cast<std::uint8_t>(settings.levels - 1)), source_timer_(timers, EventKind::MessageSource, flow),
-      sink_(sink), granted_(unscheduled_), sink_timer_(timers, EventKind::MessageSink, flow)
+      level_(static_cast<std::uint8_t>(settings.levels - 1)), sink_(sink), granted_(unscheduled_)
 {
 	flow.host_queue = &queued_;
 }
@@ -76,7 +75,7 @@ HomaMessage::~HomaMessage()
 void HomaMessage::start()
 {
 	send_granted();
-	source_timer_.set(flow_.connection.now() + timeout_);
+	source_timer.set(flow_.connection.now() + timeout_);
 }
 
 // The host's own port serves the message with the fewest packets left. What one grant releases counts as one.
@@ -117,41 +116,30 @@ void HomaMessage::on_answer(const Packet &packet)
 // As long as the sink has not answered, all packets may have been lost. What waits in the host is no reason.
 void HomaMessage::on_source_timer()
 {
-	if (!source_timer_.on_event() || is_known_ || flow_.connection.is_over())
+	if (is_known_)
 		return;
 	if (!queued_.packets()) {
 		flow_.connection.count_timeout();
 		flow_.connection.send_header(PacketKind::MessageQuery);
 	}
-	source_timer_.set(flow_.connection.now() + timeout_);
+	source_timer.set(flow_.connection.now() + timeout_);
 }
 
-bool HomaMessage::on_arrival(const Packet &packet)
+void HomaMessage::on_query(const Packet &)
 {
-	Receiver &receiver = flow_.receiver;
+	if (!sink_timer.is_set())
+		ask_again();
+}
 
-	if (receiver.is_complete())
-		return false;
-	if (packet.kind == PacketKind::MessageQuery) {
-		if (!sink_timer_.is_set())
-			ask_again();
-		return false;
-	}
-	if (!receiver.take(packet))
-		return false;
+void HomaMessage::on_arrival(const Packet &)
+{
 	arrived_++;
-	if (receiver.is_complete()) {
-		sink_timer_.clear();
-		flow_.connection.stop(); // the source learns by its program's answer
-		return true;
-	}
 	if (granted_ < total_)
 		sink_.on_arrival(*this, settings_);
 	if (arrived_ < granted_)
-		sink_timer_.set(flow_.connection.now() + timeout_);
+		sink_timer.set(flow_.connection.now() + timeout_);
 	else
-		sink_timer_.clear();
-	return false;
+		sink_timer.clear();
 }
 
 bool HomaMessage::grant(std::uint32_t ahead, std::uint8_t level)
@@ -161,7 +149,7 @@ bool HomaMessage::grant(std::uint32_t ahead, std::uint8_t level)
 	if (until > granted_) {
 		granted_ = until;
 		flow_.receiver.answer(level, granted_, false);
-		sink_timer_.set(flow_.connection.now() + timeout_);
+		sink_timer.set(flow_.connection.now() + timeout_);
 	}
 	return granted_ == total_;
 }
@@ -169,15 +157,13 @@ bool HomaMessage::grant(std::uint32_t ahead, std::uint8_t level)
 // Granted packets have not come (RESEND, section 3.7).
 void HomaMessage::on_sink_timer()
 {
-	if (!sink_timer_.on_event() || flow_.receiver.is_complete())
-		return;
 	ask_again();
 }
 
 void HomaMessage::ask_again()
 {
 	flow_.receiver.answer(flow_.receiver.next_expected(), std::min(flow_.receiver.end_of_gap(), granted_), true);
-	sink_timer_.set(flow_.connection.now() + timeout_);
+	sink_timer.set(flow_.connection.now() + timeout_);
 }
 
 std::unique_ptr<Message> Homa::open(TimerEvents &timers, Flow &flow)

@@ -46,7 +46,8 @@ class HomaMessage final : public Message
 	~HomaMessage() override;
 
 	void start() override;
-	bool on_arrival(const Packet &packet) override;
+	void on_query(const Packet &packet) override;
+	void on_arrival(const Packet &packet) override;
 	void on_answer(const Packet &packet) override;
 	void on_source_timer() override;
 	void on_sink_timer() override;
@@ -79,13 +80,11 @@ class HomaMessage final : public Message
 	std::uint8_t level_;	// of packets that were granted
 	bool is_known_ = false; // to the sink
 	HostQueue queued_;
-	Timer source_timer_;
 
 	// The sink.
 	HomaSink &sink_;
 	std::uint32_t arrived_ = 0;
 	std::uint32_t granted_;
-	Timer sink_timer_;
 };
 
 class Homa final : public MessageTransport
