@@ -17,7 +17,13 @@ from experiments.peers.compare import BINS, LINES, columns, draw, table
 from sluice.runs.files import read_document
 
 SCENARIO = Path(__file__).with_name("homa.toml")
-FLOWS = {"homa-w1": 1_000_000, "homa-w2": 1_000_000, "homa-w3": 1_000_000, "homa-w4": 50_000, "web-search": 20_000}
+FLOWS = {
+    "homa-w1": 1_000_000,
+    "homa-w2": 1_000_000,
+    "homa-w3": 1_000_000,
+    "homa-w4": 50_000,
+    "web-search": 20_000,
+}
 """Workload → messages of a run: W1 to W5. Their arrivals take some 2 ms under W1, 3 ms under W2, and 20 ms or more."""
 SHOWN: Mapping[str, Line] = {
     "homa": Line("Homa", "#661100", width=2.5),
