@@ -29,11 +29,12 @@ struct port_settings {
 	__u8 queue_of[PORT_DSCPS];
 };
 
-/* At a switch that Sluice's rules do not forward, the program itself reads the tags. */
+/* Who chooses the queue. At a switch that Sluice's rules do not forward, the program itself reads the tags. */
 enum port_by_dscp {
 	PORT_BY_RULE,	  /* a rule has chosen the queue */
 	PORT_COUNTS_DSCP, /* count packets by DSCP, and change nothing */
 	PORT_QUEUES_DSCP, /* count them, and choose the queue by the DSCP */
+	PORT_BY_HEADER,	  /* a rule has, and names it in the priority of any VLAN's header */
 };
 
 /* Map "tags": per CPU, key = ifindex. Packets that the port was given, also those that it dropped then. */
