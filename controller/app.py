@@ -104,6 +104,7 @@ class Controller(OSKenApp):  # type: ignore[misc]
             self._in_loop(network.agents_named),
             lambda reports: self._enqueue(Order(lambda: self._led.policing.explain_urgency(reports))),
             lambda beats: self._enqueue(Order(lambda: self._led.take_reports(beats))),
+            self._in_loop(network.columns_reported),
         )
         self._reporter = Reporter(self.recorder)
         self._led = LedSwitches(self._reporter, self._stopped, network, self.leadership.dispute)

@@ -11,7 +11,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from sluice.controller.pipeline import map_rule
+from sluice.controller.pipeline import PriorityTag, map_rule
 from sluice.controller.rules import NO_RULES, FlowRule, GroupRule, MeterRule, SwitchRules
 from sluice.policy import tags
 from sluice.policy.schema.desired import QueueMap
@@ -70,7 +70,7 @@ class Remap:
     ports: npt.NDArray[np.int64]
     codes: npt.NDArray[np.int64]
     queues: npt.NDArray[np.int64]
-    priority_tags: bool = True
+    priority_tags: int = PriorityTag.PUSHED
 
     def __len__(self) -> int:
         return len(self.ports)
@@ -86,7 +86,11 @@ class Remap:
 
 
 def remap(
-    ports: Sequence[int], before: Sequence[QueueMap], after: Sequence[QueueMap], *, priority_tags: bool = True
+    ports: Sequence[int],
+    before: Sequence[QueueMap],
+    after: Sequence[QueueMap],
+    *,
+    priority_tags: int = PriorityTag.PUSHED,
 ) -> Remap:
     """Return the map rules of these ports whose queue changes. The maps are in their order."""
     held, desired = (np.asarray(maps, np.int64).reshape(-1, tags.TAG_COUNT) for maps in (before, after))

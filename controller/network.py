@@ -16,6 +16,7 @@ from enum import StrEnum
 from sluice.controller.openflow import answers
 from sluice.policy.network.description import (
     OWN_PORT,
+    DeclaredPort,
     Network,
     PortAt,
     SeenHost,
@@ -88,6 +89,8 @@ class NetworkKeeper:
         """Host and its place → when it was first seen there."""
         self._agents: Mapping[str, str] = {}
         """MAC address → name of the agent that reports it."""
+        self._columns: Mapping[str, DeclaredPort] = {}
+        """Port → its VLANs in the database of its switch."""
         self._duplicates: dict[int, tuple[str, int]] = {}
         """Datapath id → where the refused switch is, and when it was refused last."""
         self._announce_ns: dict[int, int] = {}
@@ -112,6 +115,11 @@ class NetworkKeeper:
         """Take the names of the agents by MAC address."""
         if agents != self._agents:
             self._agents, self._dirty = dict(agents), True
+
+    def columns_reported(self, columns: Mapping[str, DeclaredPort]) -> None:
+        """Take the VLANs of ports that port agents report."""
+        if columns != self._columns:
+            self._columns, self._dirty = dict(columns), True
 
     def wants(self, dpid: int) -> bool:
         """Whether a switch that is not in the graph could become part of it."""
@@ -243,9 +251,9 @@ class NetworkKeeper:
         """Return all that the switches have reported. A host counts where it appeared last."""
         links = {at: source for at, (source, _) in self._links.items()}
         in_order = sorted(self._hosts, key=lambda host: self._hosts[host])
-        hosts = {host.mac: replace(host, agent=self._agents.get(host.mac, "")) for host in in_order}
+        hosts = {host.key: replace(host, agent=self._agents.get(host.mac, "")) for host in in_order}
         duplicates = {dpid: place for dpid, (place, _) in self._duplicates.items()}
-        return Sightings(dict(self._switches), links, hosts, duplicates)
+        return Sightings(dict(self._switches), links, hosts, duplicates, self._columns)
 
     def _realised(self, sightings: Sightings) -> Realisation:
         if self._network is not None:
@@ -262,4 +270,4 @@ def _learned_hosts(topology: Topology) -> Iterator[SeenHost]:
         port = topology.edge_port(host.name)
         if port.peer != host.name:
             at = topology.switch_by_name[port.switch].dpid, port.number
-            yield SeenHost(host.mac, at, host.ipv4, host.ipv6)
+            yield SeenHost(host.mac, at, host.ipv4, host.ipv6, vlan=host.vlan)

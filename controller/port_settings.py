@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from sluice.controller.changes import Remap, remap
+from sluice.controller.pipeline import PriorityTag
 from sluice.policy import tags
 from sluice.policy.network.graph import Port
 from sluice.policy.schema.desired import Policy, QueueMap, queue_map
@@ -55,7 +56,7 @@ class PortSettings:
         thresholds: Iterable[Sequence[int]],
         acting: frozenset[str],
         *,
-        priority_tags: bool = True,
+        priority_tags: int = PriorityTag.PUSHED,
     ) -> None:
         """`thresholds`: the first desired ones, in bytes, one sequence for each port. `acting`: see `adopt`."""
         self._ports, self._priority_tags = ports, priority_tags

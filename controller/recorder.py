@@ -28,11 +28,12 @@ from sluice.controller.leadership import NAME
 from sluice.controller.network import Description, Kind
 from sluice.controller.state import Desired
 from sluice.policy.errors import EnvironmentLacking, FieldError
+from sluice.policy.network.description import DeclaredPort
 from sluice.policy.network.graph import Topology
 from sluice.policy.policing.urgency import UrgencyReport
 from sluice.policy.schema.desired import Policy
 from sluice.policy.units import MSS_BYTES
-from sluice.policy.wire.agents import PortHeartbeat, bridging_switches, programmed_ports
+from sluice.policy.wire.agents import PortHeartbeat, bridging_switches, programmed_ports, reported_columns
 from sluice.store import desired, lease, observed
 from sluice.store.desired import PolicyVersion
 from sluice.store.engine import open_store
@@ -111,9 +112,11 @@ class Recorder:
         on_agents: Callable[[Mapping[str, str]], None] = lambda agents: None,
         on_urgency: Callable[[Mapping[str, UrgencyReport]], None] = lambda reports: None,
         on_reports: Callable[[Mapping[str, PortHeartbeat]], None] = lambda beats: None,
+        on_columns: Callable[[Mapping[str, DeclaredPort]], None] = lambda columns: None,
     ) -> None:
         self._url, self._on_desired, self._on_network = store_url, on_desired, on_network
         self._on_agents, self._on_urgency, self._on_reports = on_agents, on_urgency, on_reports
+        self._on_columns = on_columns
         self._agents: Mapping[str, str] = {}
         """The names of agents by MAC address that were delivered last."""
         self._engine: Engine | None = None
@@ -370,15 +373,16 @@ class Recorder:
             )
         )
 
-    @staticmethod
-    def _reported(engine: Engine, topology: Topology) -> tuple[frozenset[str] | None, frozenset[str]]:
+    def _reported(self, engine: Engine, topology: Topology) -> tuple[frozenset[str] | None, frozenset[str]]:
         """Return the ports that port agents report, and the switches that keep their own forwarding.
 
-        A testbed starts its port agent before its switches, and its switches have no VLANs.
+        Deliver the VLANs that they report. A testbed starts its port agent before its switches, and its
+        switches have no VLANs.
         """
         if not topology.learns:
             return None, frozenset()
         beats = [row.heartbeat for row in observed.all_agents(engine)]
+        self._on_columns(reported_columns(beats))
         return programmed_ports(beats), bridging_switches(beats)
 
     def _stays_in_force(

@@ -37,6 +37,18 @@ class PushVlan:
 
 
 @dataclass(frozen=True)
+class PopVlan:
+    """Take the 802.1Q header off."""
+
+
+@dataclass(frozen=True)
+class SetVlan:
+    """Set the VLAN of the 802.1Q header. 0: the header only carries a priority."""
+
+    vlan: int
+
+
+@dataclass(frozen=True)
 class SetPriority:
     """Set the 802.1p priority code point."""
 
@@ -59,10 +71,11 @@ class ToGroup:
 
 @dataclass(frozen=True)
 class LoadMetadata:
-    """Write `value` into metadata bits 0 … bits-1 (Open vSwitch extension)."""
+    """Write `value` into `bits` bits of metadata, from bit `first` on (Open vSwitch extension)."""
 
     value: int
     bits: int
+    first: int = 0
 
 
 @dataclass(frozen=True)
@@ -104,6 +117,8 @@ class LearnHost:
     source: Source
     first_table: int = 0
     """Of the pipeline."""
+    vlans: bool = False
+    """Remember the VLAN of its header, too."""
 
 
 @dataclass(frozen=True)
@@ -132,6 +147,8 @@ class Foreign:
 Action: TypeAlias = (
     SetQueue
     | PushVlan
+    | PopVlan
+    | SetVlan
     | SetPriority
     | Output
     | ToGroup

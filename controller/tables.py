@@ -2,7 +2,8 @@
 """The tables of the switch pipeline, and the metadata that goes from table to table.
 
 The pipeline's metadata carries the results of earlier tables: the egress port in bits 0–15, the
-tag in bits 16–23, the group of the ingress port (policy/network/graph.py) in bits 24–26.
+tag in bits 16–23, the group of the ingress port (policy/network/graph.py) in bits 24–26. Bit 27 says that the frame
+has passed the check of VLANs, in a network that has them.
 
 Cookies: which table, port, address family and tag a rule counts.
 
@@ -50,9 +51,10 @@ class TableSpec:
 PIPELINE: tuple[TableSpec, ...] = (
     TableSpec(
         Table.EDGE,
-        ("in_port", "eth_type", "ip_proto", "icmpv6_type"),
+        ("in_port", "eth_type", "ip_proto", "icmpv6_type", "vlan_vid", "metadata"),
         "edge ports that are watched: learn flows, count them in flows; demoted ones: meter, tag 61 into the packet;"
-        " networks that Sluice did not make: learn senders into hosts, LLDP to the controller",
+        " networks that Sluice did not make: learn senders into hosts, LLDP to the controller; networks with VLANs:"
+        " header of the native VLAN, drop what the port does not carry",
         "all others: ingress",
     ),
     TableSpec(
@@ -63,8 +65,9 @@ PIPELINE: tuple[TableSpec, ...] = (
     ),
     TableSpec(
         Table.FORWARD,
-        ("eth_dst", "metadata"),
-        "destination → egress port into metadata; equal-cost ports by select group; broadcast on the spanning tree",
+        ("eth_dst", "metadata", "vlan_vid"),
+        "destination → egress port into metadata; equal-cost ports and bonds by select group; broadcast on the spanning"
+        " tree; networks with VLANs: within the VLAN, header off where the frame leaves without one",
         "unknown destination: flood, the switch's own forwarding, or drop",
     ),
     TableSpec(
@@ -75,8 +78,9 @@ PIPELINE: tuple[TableSpec, ...] = (
     ),
     TableSpec(
         Table.MAP,
-        ("metadata",),
-        "egress port × tag → set_queue, 802.1p priority, output; only output where the policy does not act",
+        ("metadata", "vlan_vid", "in_port"),
+        "egress port × tag → set_queue, 802.1p priority, output; only output where the policy does not act; nothing"
+        " returns to another port of its bond",
         "port unknown: drop",
     ),
     TableSpec(Table.FLOWS, (), "learned from packets: edge port × 5-tuple × tag: count", "back to edge"),
@@ -108,6 +112,9 @@ CODE_MASK = 0xFF << PORT_BITS
 METADATA_BITS = 24
 """Bits of port and code. The group is above them."""
 GROUP_MASK = 0x7 << METADATA_BITS
+ADMITTED_BIT = 27
+ADMITTED = 1 << ADMITTED_BIT
+"""The frame has the header of a VLAN that its ingress port carries."""
 
 
 def port_and_code(port: int, code: int) -> int:

@@ -330,6 +330,7 @@ class SeenHostModel(Model):
     port: str
     ipv4: str = Field(description="empty if unknown")
     ipv6: str = Field(description="empty if unknown")
+    vlan: int = Field(description="0 if its frames have no VLAN, or no port of the network names one")
 
 
 class NetworkAnswer(Model):
@@ -394,9 +395,8 @@ def _answer(engine: Engine) -> dict[str, Any]:
         switch = seen.switches.get(dpid)
         name = next((port.name for port in switch.ports if port.number == number), "") if switch else ""
         place = f"{switch.name if switch else format(dpid, '016x')}:{name or number}"
-        hosts.append(
-            {"name": host.name, "mac": host.mac, "port": place, "ipv4": host.ipv4, "ipv6": host.ipv6}
-        )
+        addresses = {"mac": host.mac, "ipv4": host.ipv4, "ipv6": host.ipv6, "vlan": host.vlan}
+        hosts.append({"name": host.name, "port": place, **addresses})
     return {
         "version": newest.version if newest else 0,
         "described": newest.document if newest else None,

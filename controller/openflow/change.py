@@ -101,14 +101,19 @@ def _action(action: Action) -> Any:
             return parser.OFPActionSetQueue(queue)
         case rules.PushVlan():
             return parser.OFPActionPushVlan(ETHERTYPE_VLAN)
+        case rules.PopVlan():
+            return parser.OFPActionPopVlan()
+        case rules.SetVlan(vlan):
+            return parser.OFPActionSetField(vlan_vid=tables.VLAN_PRESENT | vlan)
         case rules.SetPriority(pcp):
             return parser.OFPActionSetField(vlan_pcp=pcp)
         case rules.Output(port):
             return parser.OFPActionOutput(port)
         case rules.ToGroup(group):
             return parser.OFPActionGroup(group)
-        case rules.LoadMetadata(value, bits):
-            return parser.NXActionRegLoad(nicira_ext.ofs_nbits(0, bits - 1), "metadata", value)
+        case rules.LoadMetadata(value, bits, first):
+            ofs_nbits = nicira_ext.ofs_nbits(first, first + bits - 1)
+            return parser.NXActionRegLoad(ofs_nbits, "metadata", value)
         case Resubmit(table):
             return parser.NXActionResubmitTable(table_id=table)
         case rules.SetTag(tag):
@@ -350,14 +355,15 @@ _REMAP_FIELDS: dict[str, tuple[str, int]] = {
 """Fields in which two messages that modify a map rule differ: (type, offset in bytes)."""
 _TAGGED_FIELDS = {"pcp": ("u1", _IN_BUNDLE + 104), "port": (">u4", _IN_BUNDLE + 116)}
 _UNTAGGED_FIELDS = {"port": (">u4", _IN_BUNDLE + 92)}
-"""More such fields, of rules with and without a priority tag."""
+_OWN_TAG_FIELDS = _TAGGED_FIELDS | {"queue": (">u4", _IN_BUNDLE + 92)}
+"""More such fields, of rules with and without a priority tag, and with one in the frame's own header."""
 
 
 @cache
-def _remap_template(priority_tags: bool) -> tuple[bytes, np.dtype[np.void]]:
+def _remap_template(priority_tags: int) -> tuple[bytes, np.dtype[np.void]]:
     rule = map_rule(0, 0, 0, priority_tag=priority_tags)
     template = _bundle_add(0, flow_mod(ofp.OFPFC_MODIFY_STRICT, rule, 0), 0)
-    fields = _REMAP_FIELDS | (_TAGGED_FIELDS if priority_tags else _UNTAGGED_FIELDS)
+    fields = _REMAP_FIELDS | (_UNTAGGED_FIELDS, _TAGGED_FIELDS, _OWN_TAG_FIELDS)[priority_tags]
     row = np.dtype(
         {
             "names": list(fields),

@@ -188,7 +188,7 @@ _OUTPUT, _SET_FIELD, _EXPERIMENTER = 0, 25, 0xFFFF
 """Types of actions that are longer than 8 bytes."""
 _OXM_BASIC = 0x8000
 _FIELD_BYTES = {0: 4, 3: 6, 4: 6, 5: 2, 8: 1, 10: 1, 22: 4, 26: 16, 27: 16}
-_FIELD_BYTES |= {11: 4, 12: 4, 13: 2, 14: 2, 15: 2, 16: 2}
+_FIELD_BYTES |= {6: 2, 11: 4, 12: 4, 13: 2, 14: 2, 15: 2, 16: 2}
 """Size of each basic field that is read, by its number (1.3.5, table 12)."""
 
 

@@ -12,7 +12,7 @@ from ipaddress import IPv6Address, ip_address
 
 from sluice.controller.openflow.frames import FlowEntry, flow_entries, match_fields
 from sluice.controller.rules import LearnFlow, LearnHost, Source
-from sluice.controller.tables import FAMILIES, Table, cookie, cookie_port, cookie_table
+from sluice.controller.tables import FAMILIES, VLAN_PRESENT, Table, cookie, cookie_port, cookie_table
 from sluice.policy.network.description import SeenHost
 
 NXAST_LEARN2 = 45
@@ -41,6 +41,8 @@ def _nxm(vendor: int, field: int, size_bytes: int) -> int:
 _ARP = 0x0806
 _IN_PORT, _ETH_SRC, _ETH_TYPE = _nxm(0, 0, 2), _nxm(0, 2, 6), _nxm(0, 3, 2)
 _ARP_SENDER = _nxm(0, 16, 4)
+_VLAN_TCI, _VLAN_BITS = _nxm(0, 4, 2), 13
+"""The header of a VLAN; its lowest bits are the VLAN, and that there is one."""
 _IP_TOS, _IP_PROTO = _nxm(0, 5, 1), _nxm(0, 6, 1)
 _ADDRESSES = ((_nxm(0, 7, 4), _nxm(0, 8, 4)), (_nxm(1, 19, 16), _nxm(1, 20, 16)))
 """Source and destination, of IPv4 and of IPv6."""
@@ -53,6 +55,7 @@ def learn_body(learns: LearnFlow | LearnHost) -> bytes:
     if isinstance(learns, LearnHost):
         table, timeout_s, limit = Table.HOSTS, HOST_TIMEOUT_S, MAX_LEARNED_HOSTS
         constants, copied = _host_fields(learns.source)
+        copied += [(_VLAN_TCI, _VLAN_BITS)] if learns.vlans else []
     else:
         table, timeout_s, limit = Table.FLOWS, _FLOW_TIMEOUT_S, MAX_LEARNED
         constants = _constant(FAMILIES[learns.family], 16, _ETH_TYPE)
@@ -95,7 +98,7 @@ def read_learn(body: bytes) -> LearnFlow | LearnHost | None:
     if first_table < 0:
         return None
     flows = (LearnFlow(port, family, protocol, first_table) for family in (0, 1) for protocol in _L4_PORTS)
-    hosts = (LearnHost(port, source, first_table) for source in Source)
+    hosts = (LearnHost(port, source, first_table, vlans) for source in Source for vlans in (False, True))
     possible: tuple[LearnFlow | LearnHost, ...] = (*flows, *hosts)
     return next((learns for learns in possible if learn_body(learns) == body), None)
 
@@ -114,7 +117,7 @@ _TIMEOUTS: dict[int, int] = {Table.FLOWS: _FLOW_TIMEOUT_S, Table.HOSTS: HOST_TIM
 # ── Hosts behind the ports ──────────────────────────────────────────────────────────────────────────
 
 
-_FIELD_ETH_SRC, _FIELD_IPV6_SRC, _FIELD_ARP_SENDER = 4, 26, 22
+_FIELD_ETH_SRC, _FIELD_VLAN, _FIELD_IPV6_SRC, _FIELD_ARP_SENDER = 4, 6, 26, 22
 """Numbers of OpenFlow's match fields (1.3.5, table 12)."""
 
 
@@ -123,20 +126,22 @@ def learned_hosts(dpid: int, body: bytes) -> list[SeenHost]:
 
     Raises ProtocolViolation.
     """
-    addresses: dict[tuple[int, str], tuple[set[str], set[str]]] = {}
+    addresses: dict[tuple[int, str, int], tuple[set[str], set[str]]] = {}
     for entry in flow_entries(body):
         fields = match_fields(entry.match)
         source = fields.get(_FIELD_ETH_SRC)
         if source is None or source[0] & 1:  # no host has a multicast address
             continue
-        ipv4, ipv6 = addresses.setdefault((cookie_port(entry.cookie), source.hex(":")), (set(), set()))
+        vlan = int.from_bytes(fields.get(_FIELD_VLAN, b"")) & ~VLAN_PRESENT
+        where = cookie_port(entry.cookie), source.hex(":"), vlan
+        ipv4, ipv6 = addresses.setdefault(where, (set(), set()))
         if sender := fields.get(_FIELD_ARP_SENDER):
             ipv4.add(str(ip_address(sender)))
         if sender := fields.get(_FIELD_IPV6_SRC):
             ipv6.add(str(ip_address(sender)))
     return [
-        SeenHost(mac, (dpid, port), min(ipv4 - {"0.0.0.0"}, default=""), _first_global(ipv6))
-        for (port, mac), (ipv4, ipv6) in sorted(addresses.items())
+        SeenHost(mac, (dpid, port), min(ipv4 - {"0.0.0.0"}, default=""), _first_global(ipv6), vlan=vlan)
+        for (port, mac, vlan), (ipv4, ipv6) in sorted(addresses.items())
     ]
 
 

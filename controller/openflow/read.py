@@ -15,7 +15,7 @@ from os_ken.ofproto import ofproto_v1_3_parser as parser
 from sluice.controller import rules
 from sluice.controller.openflow import change, frames, learn
 from sluice.controller.rules import Action, Bucket, FlowRule, Foreign, GroupKind, GroupRule, SwitchRules
-from sluice.controller.tables import GROUP_SPACE, MAX_GROUPS, Table
+from sluice.controller.tables import GROUP_SPACE, MAX_GROUPS, VLAN_PRESENT, Table
 
 _FOREIGN_COOKIE = -1
 """Replaces the cookie of a rule that expires. It differs from every cookie of Sluice, so the rule
@@ -86,14 +86,18 @@ def _read_action(action: Any) -> Action:
             return rules.SetQueue(action.queue_id)
         case parser.OFPActionPushVlan() if action.ethertype == change.ETHERTYPE_VLAN:
             return rules.PushVlan()
+        case parser.OFPActionPopVlan():
+            return rules.PopVlan()
+        case parser.OFPActionSetField() if action.key == "vlan_vid":
+            return rules.SetVlan(action.value & ~VLAN_PRESENT)
         case parser.OFPActionSetField() if action.key == "vlan_pcp":
             return rules.SetPriority(action.value)
         case parser.OFPActionOutput():
             return rules.Output(action.port)
         case parser.OFPActionGroup():
             return rules.ToGroup(action.group_id)
-        case parser.NXActionRegLoad() if action.dst == "metadata" and action.ofs_nbits < 64:
-            return rules.LoadMetadata(action.value, action.ofs_nbits + 1)
+        case parser.NXActionRegLoad() if action.dst == "metadata":
+            return rules.LoadMetadata(action.value, (action.ofs_nbits & 0x3F) + 1, action.ofs_nbits >> 6)
         case parser.NXActionResubmitTable() if action.in_port == ofp.OFPP_IN_PORT & 0xFFFF:
             return rules.Resubmit(action.table_id)
         case parser.OFPActionSetField() if action.key == "ip_dscp":

@@ -76,7 +76,8 @@ class PolicingOverlay(RuleOverlay):
 
     def _edge_ports(self) -> EdgePorts:
         learning = learning_ports(self._topology, self._switch)
-        return EdgePorts(ingress_groups(self._ports), learning, self._policy.reserved_dscp)
+        vlans = bool(self._topology.vlans)
+        return EdgePorts(ingress_groups(self._ports), learning, self._policy.reserved_dscp, vlans)
 
     def applied(self) -> None:
         if self._changing is not None:

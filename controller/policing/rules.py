@@ -43,6 +43,8 @@ class EdgePorts:
     """Numbers of the ports whose hosts the switch learns."""
     reserved: Collection[int] = ()
     """DSCPs that are no tags."""
+    vlans: bool = False
+    """Whether frames have the headers of their VLANs."""
 
 
 def policing_rules(treated: PortTreatments, ports: EdgePorts) -> SwitchRules:
@@ -57,12 +59,12 @@ def policing_rules(treated: PortTreatments, ports: EdgePorts) -> SwitchRules:
 def _flow_rules(treated: PortTreatments, ports: EdgePorts) -> Iterator[FlowRule]:
     for port, treatment in treated.treatments.items():
         if treatment is not Treatment.FREE:
-            learn = (learn_sender(port),) if port in ports.learning else ()
+            learn = (learn_sender(port, vlans=ports.vlans),) if port in ports.learning else ()
             for rule in _treatment_rules(port, learn, demoted=treatment is Treatment.DEMOTED):
                 yield _limited(rule, port) if port in treated.limits_bps else rule
     for port in treated.limits_bps:
         if port in ports.learning:
-            yield from (_limited(rule, port) for rule in sender_rules(port))
+            yield from (_limited(rule, port) for rule in sender_rules(port, vlans=ports.vlans))
         else:
             number = cookie(Table.EDGE, port, tables.NOT_IP)
             yield _limited(replace(sender_rule(port, 2), cookie=number), port)
@@ -105,7 +107,7 @@ def treatment_changes(before: PortTreatments, after: PortTreatments, ports: Edge
     """Return the changes that turn one treatment of the edge ports into another."""
     old, new = policing_rules(before, ports), policing_rules(after, ports)
     overlaid = {rule.key for rule in (*old.flows, *new.flows)}
-    pipeline = list(edge_rules(ports.learning))
+    pipeline = list(edge_rules(ports.learning, vlans=ports.vlans))
     for port in before.spent | after.spent:
         pipeline += edge_port_rules(port, ports.groups[port])
     below = SwitchRules((), tuple(rule for rule in pipeline if rule.key in overlaid))

@@ -7,6 +7,8 @@
  *      queue q. Packets without a tag go to queue 0. Frames of a real VLAN keep their tag and go
  *      to the queue that the settings name, unless the kernel datapath has chosen one. Where no rule
  *      of Sluice forwards, the DSCP of the packet chooses, also behind a VLAN tag, and is counted.
+ *      Where rules forward by VLAN, they put the queue into the priority of the VLAN's own tag, which
+ *      leaves with priority 0.
  *   2. Pass the packet through the port's virtual queue (laws/mark.h). Drop it beyond the buffer,
  *      or the least urgent packets first (laws/drop_order.h, also for marks by queue).
  *      Set CE by K, by the ramp's probability, or by the phantom queue. A drop is silent (STOLEN,
@@ -134,8 +136,12 @@ static __always_inline __u32 take_queue(struct __sk_buff *skb, const struct port
 	int tci = outer_vlan_tci(skb);
 	__u32 queue = skb->priority - (HTB_MAJOR | 1);
 
-	if (tci >= 0 && tci & VLAN_VID_MASK && set && queue >= PORT_QUEUES)
+	if (tci >= 0 && tci & VLAN_VID_MASK && set && set->by_dscp == PORT_BY_HEADER) {
+		if (!bpf_skb_vlan_pop(skb) && !bpf_skb_vlan_push(skb, bpf_htons(ETH_P_8021Q), tci & VLAN_VID_MASK))
+			queue = (__u32)tci >> VLAN_PCP_SHIFT;
+	} else if (tci >= 0 && tci & VLAN_VID_MASK && set && queue >= PORT_QUEUES) {
 		queue = set->vlan_queue;
+	}
 	if (tci >= 0 && !(tci & VLAN_VID_MASK) && !bpf_skb_vlan_pop(skb))
 		queue = (__u32)tci >> VLAN_PCP_SHIFT;
 	return sl_index(queue, PORT_QUEUES);
@@ -407,7 +413,8 @@ int sluice_port(struct __sk_buff *skb)
 	 */
 	__u32 port = skb->ifindex, htb_bytes = skb->wire_len, packets = skb->gso_segs ?: 1;
 	struct port_settings *set = bpf_map_lookup_elem(&settings, &port);
-	__u32 queue = set && set->by_dscp ? queue_by_dscp(skb, set, packets) : take_queue(skb, set);
+	__u32 reads_dscp = set && set->by_dscp >= PORT_COUNTS_DSCP;
+	__u32 queue = reads_dscp ? queue_by_dscp(skb, set, packets) : take_queue(skb, set);
 	__u32 len_bytes = skb->len, waiting;
 	enum sl_vq_verdict verdict;
 	int marked = 0;

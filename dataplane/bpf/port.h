@@ -31,9 +31,10 @@ struct port_settings {
 	__u32 unused;
 };
 
-/* At a switch that Sluice's rules do not forward, the program itself reads the tags. */
+/* Who chooses the queue. At a switch that Sluice's rules do not forward, the program itself reads the tags. */
 enum port_by_dscp {
 	PORT_BY_RULE,	  /* a rule has chosen the queue */
+	PORT_BY_HEADER,	  /* a rule has, and names it in the priority of any VLAN's header */
 	PORT_COUNTS_DSCP, /* count packets by DSCP, and change nothing */
 	PORT_QUEUES_DSCP, /* count them, and choose the queue by the DSCP */
 };

@@ -25,6 +25,7 @@ from sluice.hostagent.port.queues import queue_rows, share_out
 from sluice.hostagent.port.settings import PortAgentSettings, port_settings
 from sluice.hostagent.reporter import Channel
 from sluice.policy.errors import SluiceError
+from sluice.policy.network.description import DeclaredPort
 from sluice.policy.network.graph import Port, Topology
 from sluice.policy.schema.desired import PortBehaviour
 from sluice.policy.schema.entries import read, write
@@ -73,6 +74,10 @@ class PortAgent:
     """What the operator must mend at the ports."""
     unkept: Mapping[str, str] = field(default_factory=dict)
     """Port ("rack1:eth1") with VLANs or bonds that rules would not keep → what an operator must know of it."""
+    columns: Mapping[str, DeclaredPort] = field(default_factory=dict)
+    """Port → its VLANs in the database of Open vSwitch."""
+    vlans_known: bool = False
+    """Rules forward by VLAN, so each frame has a header, which may carry the queue."""
     checks: dict[str, RunCheck] = field(default_factory=dict)
     """Interface → whether the program runs there."""
     refused: dict[str, str] = field(default_factory=dict)
@@ -87,8 +92,25 @@ class PortAgent:
     """Called in each round, before the ports are checked."""
 
     def desired(self, port: Port) -> PortSettings:
-        forwards = self.graph.switch_by_name[port.switch].forwards
-        return port_settings(port, self.behaviour, forwards=forwards, queue_of=self.queues.get(port.id, ()))
+        switch = self.graph.switch_by_name[port.switch]
+        return port_settings(
+            port,
+            self.behaviour,
+            forwards=switch.forwards,
+            queue_of=self.queues.get(port.id, ()),
+            in_vlan_header=self.vlans_known and switch.priority_tags,
+        )
+
+    def set_vlans(self, *, known: bool) -> None:
+        """Take whether rules forward by VLAN."""
+        if known != self.vlans_known:
+            self.vlans_known = known
+            self._set_all()
+
+    def _set_all(self) -> None:
+        for port in self.graph.ports:
+            if port.interface in self.attached:
+                self.program.set(port.interface, self.desired(port))
 
     def reconcile(self) -> None:
         """Attach what is missing. A port that is absent now is attached when it is back."""
@@ -134,9 +156,7 @@ class PortAgent:
             return
         self.shares_stand = self.shares_stand and behaviour.shares == self.behaviour.shares
         self.behaviour = behaviour
-        for port in self.graph.ports:
-            if port.interface in self.attached:
-                self.program.set(port.interface, self.desired(port))
+        self._set_all()
         if not self.shares_stand:
             self._share_out()
         log.info("%s", behaviour)
@@ -206,6 +226,7 @@ class PortAgent:
                 *([self.disk_problem] if self.disk_problem else []),
             ),
             unkept=self.unkept,
+            columns=self.columns,
         )
 
     def report(self) -> PortHeartbeat:

@@ -15,7 +15,9 @@ from sluice.hostagent.port.agent import PortAgent
 from sluice.hostagent.port.former_qdiscs import FormerQdiscs, root_qdiscs
 from sluice.hostagent.port.queues import FASTEST_BPS, classes, fit, mtu, own_burst_bytes, queues, table_rows
 from sluice.policy.errors import SluiceError
+from sluice.policy.network.description import DeclaredPort
 from sluice.policy.network.graph import Port, Topology
+from sluice.policy.network.vlans import VlanMode
 from sluice.policy.schema.desired import PortBehaviour
 from sluice.policy.schema.field_kinds import name_port
 from sluice.runtime.command import CommandFailed, run
@@ -31,20 +33,21 @@ _FORMER = "sluice-former-qos"
 _NONE = "none"
 _MARK = 0x5C1C
 _VLAN_COLUMNS = ("tag", "trunks", "vlan_mode")
-"""They make Open vSwitch keep VLANs apart, but only in its own forwarding."""
 
 
 class _PortRow(NamedTuple):
-    """A Port row of the database."""
+    """A Port row of the database, at one of its interfaces."""
 
+    name: str
+    """Of the row. That of a bond is another than its interfaces have."""
     qos: str
     """Its uuid; empty if the port has none."""
     former: str | None
     """The QoS before Sluice's, or _NONE. None if the QoS is not Sluice's."""
-    ignored: str
-    """The settings of the port that only hold while the switch forwards by itself."""
+    columns: Mapping[str, Any]
+    """_VLAN_COLUMNS, without empty ones."""
     interfaces: tuple[str, ...]
-    """The uuids of its interfaces. A bond has several."""
+    """The names of its interfaces. A bond has several."""
 
 
 class OwnPorts:
@@ -73,23 +76,27 @@ class OwnPorts:
         rows, qos_rows = self._ports(), self._rows("QoS", "_uuid", "other_config")
         rates_bps = {qos["_uuid"]: int(qos["other_config"].get("max-rate", 0)) for qos in qos_rows}
         self.problems = {}
+        done: set[str] = set()
         for port in ports:
             row = rows.get(port.interface)
             if row is None:
                 log.warning("%s: Open vSwitch has no port %s", port.id, port.interface)
+            elif row.name in done:
+                continue  # the interfaces of a bond have one QoS
             elif row.former is None:
-                self._make(port, row.qos or _NONE, shares)
+                self._make(port, row, row.qos or _NONE, shares)
             elif rates_bps.get(row.qos) != port.rate_bps:
                 self.give_back([port.interface])
-                self._make(port, row.former, shares)
+                self._make(port, row, row.former, shares)
+            done |= {row.name} if row else set()
 
     def give_back(self, interfaces: Iterable[str]) -> None:
         """Give ports the QoS that they had before, and delete the rows of Sluice."""
         rows = self._ports()
-        for name in interfaces:
-            row = rows.get(name)
-            if row is None or row.former is None:
+        for row in {row.name: row for name in interfaces if (row := rows.get(name))}.values():
+            if row.former is None:
                 continue
+            name = row.name
             queues_of = {qos["_uuid"]: qos["queues"] for qos in self._rows("QoS", "_uuid", "queues")}
             queue_rows = list(queues_of.get(row.qos, {}).values())
             argv = (
@@ -101,75 +108,86 @@ class OwnPorts:
             argv += ["--", "--if-exists", "destroy", "QoS", row.qos]
             argv += ["--", "--if-exists", "destroy", "Queue", *queue_rows] if queue_rows else []
             self._ovs(["ovs-vsctl", *argv])
-            _restore(self._former, name)
+            for interface in row.interfaces:
+                _restore(self._former, interface)
             log.info("%s has the QoS that it had before", name)
 
-    def unkept(self, ports: Iterable[Port]) -> dict[str, str]:
-        """Return what rules of OpenFlow ignore at these ports, although the operator has set it: VLANs and bonds.
+    def columns(self, ports: Iterable[Port]) -> tuple[dict[str, DeclaredPort], dict[str, str]]:
+        """Return the VLANs of these ports in the database, and what rules would not keep at them.
 
-        Port ("rack1:eth1") → what an operator must know of it.
+        Port ("rack1:eth1") → its VLANs in the words of a description, or what an operator must know of it.
         """
         rows = self._ports()
-        bond_of = self._bonds(rows)
-        return {
-            f"{port.switch}:{port.interface}": problem
-            for port in ports
-            if (problem := _problem(rows.get(port.interface), bond_of.get(port.interface)))
-        }
+        kept, unkept = {}, {}
+        for port in ports:
+            where, row = f"{port.switch}:{port.interface}", rows.get(port.interface)
+            if row is not None and (problem := _problem(row, described=row.name == port.bond)):
+                unkept[where] = problem
+            elif row is not None and row.columns:
+                tag, trunks, mode = (row.columns.get(column) for column in _VLAN_COLUMNS)
+                trunks = tuple(sorted(_elements(trunks)))
+                kept[where] = DeclaredPort(port.interface, tag=tag, trunks=trunks, vlan_mode=mode)
+        return kept, unkept
 
     def interfaces(self) -> frozenset[str]:
         """Return the names of all ports of this machine's bridges."""
         return frozenset(self._ports())
 
-    def held(self) -> frozenset[str]:
-        """Return the ports that have queues of Sluice."""
-        return frozenset(name for name, row in self._ports().items() if row.former is not None)
+    def row_names(self) -> dict[str, str]:
+        """Return the name of the Port row of each interface. A bond has one row for several interfaces."""
+        return {interface: row.name for interface, row in self._ports().items()}
 
-    def _make(self, port: Port, former: str, shares: Sequence[float] | None) -> None:
-        root = root_qdiscs().get(port.interface) if former == _NONE else None
-        if root and (problem := self._former.make_room(port.interface, root)):
-            self.problems[port.interface] = f"{port.id}: {problem}"
-            return
-        remember = ["--", "set", "Port", port.interface, f"external_ids:{_FORMER}={former}"]
-        command = queues(port, shares, own_burst_bytes(port.rate_bps))
+    def held(self, beside: Iterable[str] = ()) -> frozenset[str]:
+        """Return the interfaces that have queues of Sluice, without these and others of their bonds."""
+        rows = self._ports()
+        kept = {rows[name].name for name in beside if name in rows}
+        return frozenset(i for i, row in rows.items() if row.former is not None and row.name not in kept)
+
+    def _make(self, port: Port, row: _PortRow, former: str, shares: Sequence[float] | None) -> None:
+        roots = root_qdiscs() if former == _NONE else {}
+        for interface in row.interfaces:
+            root = roots.get(interface)
+            if root and (problem := self._former.make_room(interface, root)):
+                self.problems[interface] = f"{port.id}: {problem}"
+                return
+        remember = ["--", "set", "Port", row.name, f"external_ids:{_FORMER}={former}"]
+        command = queues(port, shares, own_burst_bytes(port.rate_bps), row.name)
         self._ovs(["ovs-vsctl", *command[1:], *remember])
         log.info("%s: %s has eight queues now", port.id, port.interface)
 
     # ── The database ───────────────────────────────────────────────────────────────────────────────────────────────
 
     def _ports(self) -> dict[str, _PortRow]:
-        ports = {}
-        for row in self._rows("Port", "name", "qos", "external_ids", "interfaces", *_VLAN_COLUMNS):
-            vlans = {column: _elements(row[column]) for column in _VLAN_COLUMNS if row[column] is not None}
-            ignored = ", ".join(f"{column}={','.join(map(str, value))}" for column, value in vlans.items())
-            ports[row["name"]] = _PortRow(
-                row["qos"] or "", row["external_ids"].get(_FORMER), ignored, _elements(row["interfaces"])
-            )
+        """Return the rows of all ports by interface."""
+        ports: dict[str, _PortRow] = {}
+        rows = self._rows("Port", "name", "qos", "external_ids", "interfaces", *_VLAN_COLUMNS)
+        names: dict[str, str] = {}
+        if any(len(_elements(row["interfaces"])) > 1 for row in rows):
+            names = {row["_uuid"]: row["name"] for row in self._rows("Interface", "_uuid", "name")}
+        for row in rows:
+            uuids, name = _elements(row["interfaces"]), row["name"]
+            interfaces = tuple(names[u] for u in uuids if u in names) if len(uuids) > 1 else (name,)
+            held = {column: row[column] for column in _VLAN_COLUMNS if row[column] is not None}
+            former = row["external_ids"].get(_FORMER)
+            for interface in interfaces:
+                ports[interface] = _PortRow(name, row["qos"] or "", former, held, interfaces)
         return ports
 
-    def _bonds(self, ports: Mapping[str, _PortRow]) -> dict[str, str]:
-        """Return the bond of each interface that belongs to one."""
-        bonds = {name: row.interfaces for name, row in ports.items() if len(row.interfaces) > 1}
-        if not bonds:
-            return {}
-        names = {row["_uuid"]: row["name"] for row in self._rows("Interface", "_uuid", "name")}
-        return {names[uuid]: bond for bond, members in bonds.items() for uuid in members if uuid in names}
 
-
-def _problem(row: _PortRow | None, bond: str | None) -> str:
-    """Return what an operator must know of a port; empty if there is nothing."""
-    if bond is not None:
+def _problem(row: _PortRow, *, described: bool) -> str:
+    """Return what rules would not keep at a port; empty if they keep all. `described`: the description has its bond."""
+    leaves = "So Sluice leaves the whole switch its own forwarding, without queues by tag."
+    if len(row.interfaces) > 1 and not described:
         return (
-            f"belongs to the bond {bond} of Open vSwitch, and rules of OpenFlow would send to each of its interfaces."
-            " So Sluice leaves the whole switch its own forwarding, without queues by tag. Make a bond of Linux and add"
-            ' that to the bridge, or describe the switch with forwarding = "leave"'
+            f"belongs to the bond {row.name} of Open vSwitch, and rules of OpenFlow would send to each interface."
+            f' {leaves} If the other end joins them, too (LACP, or a static group), write bond = "{row.name}" at these'
+            ' ports in the description. Otherwise, describe the switch with forwarding = "leave"'
         )
-    if row is None or not row.ignored:
+    if (mode := row.columns.get("vlan_mode")) in (None, *VlanMode):
         return ""
     return (
-        f"has {row.ignored} in Open vSwitch, and rules of OpenFlow would join the VLANs. So Sluice leaves the whole"
-        ' switch its own forwarding, without queues by tag. Describe the switch with forwarding = "leave", or tag the'
-        " frames at the hosts"
+        f"has vlan_mode={mode} in Open vSwitch, which rules of Sluice do not keep. {leaves} Describe the switch with"
+        ' forwarding = "leave"'
     )
 
 
@@ -293,11 +311,11 @@ class NetworkPorts:
             return ()
         name = self._agent.settings.agent_name
         left = {switch.name for switch in topology.switches if switch.port_agent == name}
-        ports = (*self._own.here(topology), *(port for port in topology.ports if port.switch in left))
-        return tuple(port for port in ports if port.managed)
+        return (*self._own.here(topology), *(port for port in topology.ports if port.switch in left))
 
     def _adapt(self, topology: Topology) -> None:
-        agent, ports = self._agent, self._here(topology)
+        agent, here = self._agent, self._here(topology)
+        ports = tuple(port for port in here if port.managed)
         names = {port.interface for port in ports}
         for port in agent.graph.ports:
             if port.interface not in names:
@@ -309,8 +327,8 @@ class NetworkPorts:
         self._queue(acting)
         problems = self._own.problems | self._links.problems
         agent.unqueued = frozenset(names - {port.interface for port in acting} | problems.keys())
-        forwarding = [port for port in ports if topology.switch_by_name[port.switch].forwards]
-        agent.unkept = self._own.unkept(forwarding)
+        agent.columns, agent.unkept = self._own.columns(port for port in here if self._forwards(port))
+        agent.set_vlans(known=bool(topology.vlans))
         agent.problems = tuple(text for name, text in problems.items() if name not in agent.refused)
         for port in acting:
             if port.interface in agent.attached and not self._is_fitted(port):
@@ -318,10 +336,10 @@ class NetworkPorts:
 
     def _queue(self, acting: Sequence[Port]) -> None:
         """Give these ports queues, and all others back. Open vSwitch makes those of its own ports."""
-        of_switch = self._own.interfaces()
-        by_switch = [port for port in acting if port.interface in of_switch]
-        by_tc = [port for port in acting if port.interface not in of_switch and not self._forwards(port)]
-        self._own.give_back(self._own.held() - {port.interface for port in by_switch})
+        row_of = self._own.row_names()
+        by_switch = [port for port in acting if row_of.get(port.interface) in (port.interface, port.bond)]
+        by_tc = [port for port in acting if port not in by_switch and not self._forwards(port)]
+        self._own.give_back(self._own.held(beside=(port.interface for port in by_switch)))
         self._links.give_back(self._links.held() - {port.interface for port in by_tc})
         self._own.take(by_switch, self._agent.behaviour.shares)
         self._links.take(by_tc, self._agent.behaviour.shares)

@@ -55,16 +55,19 @@ def min_rates_bps(rate_bps: int, shares: Sequence[float] | None) -> list[int]:
     return [max(MIN_RATE_BPS, int(share * rate_bps)) for share in given]
 
 
-def queues(port: Port, shares: Sequence[float] | None = None, burst_bytes: int | None = None) -> list[str]:
+def queues(
+    port: Port, shares: Sequence[float] | None = None, burst_bytes: int | None = None, row_name: str = ""
+) -> list[str]:
     """Return the part of an OVSDB transaction that makes the QoS of a port: queues by priority, up to the link rate.
 
     `burst_bytes` is the credit of each queue; without it, that of an emulated link. A Queue row has no name, so its
-    external_ids hold its interface and number (see `queue_rows`).
+    external_ids hold its interface and number (see `queue_rows`). `row_name`: of the Port row, if it is a bond's.
     """
     qos = f"@{port.switch}_{port.number}"
     rows = [f"{qos}_q{q}" for q in range(QUEUES)]
     burst_bits = 8 * (burst_bytes or port_burst_bytes(port.rate_bps))
-    argv = ["--", "set", "Port", port.interface, f"qos={qos}", "--", f"--id={qos}", "create", "QoS"]
+    argv = ["--", "set", "Port", row_name or port.interface, f"qos={qos}"]
+    argv += ["--", f"--id={qos}", "create", "QoS"]
     argv += ["type=linux-htb", f"other_config:max-rate={port.rate_bps}"]
     argv += [f"queues:{q}={row}" for q, row in enumerate(rows)]
     for q, (row, min_rate_bps) in enumerate(zip(rows, min_rates_bps(port.rate_bps, shares), strict=True)):

@@ -52,13 +52,18 @@ class PortAgentSettings:
 
 
 def port_settings(
-    port: Port, behaviour: PortBehaviour, *, forwards: bool = True, queue_of: tuple[int, ...] = ()
+    port: Port,
+    behaviour: PortBehaviour,
+    *,
+    forwards: bool = True,
+    queue_of: tuple[int, ...] = (),
+    in_vlan_header: bool = False,
 ) -> PortSettings:
     """Return the port program's settings for a port.
 
     If a policy has more flow queues than a port, the port uses all that it has. A port at which the policy does not act
     neither marks nor drops. `forwards`: rules of Sluice choose the queue. Otherwise `queue_of` does, the queue of each
-    DSCP, and while that is empty, the port only counts.
+    DSCP, and while that is empty, the port only counts. `in_vlan_header`: the rules name it in the header of the VLAN.
     """
     acts = name_port(behaviour.acts_at, port.id) and (forwards or queue_of)
     if not acts:
@@ -69,6 +74,7 @@ def port_settings(
         sub_queues=behaviour.sub_queues and min(behaviour.sub_queues, SUB_QUEUES),
         release_ns=behaviour.release_ns or 0,
         vlan_queue=behaviour.untagged_queue,
+        in_vlan_header=in_vlan_header,
         by_dscp=not forwards,
         queue_of=() if forwards else queue_of,
     )

@@ -22,7 +22,8 @@ from typing import Any, TypeAlias
 
 from sluice.policy.errors import FieldError
 from sluice.policy.network.graph import Unknown
-from sluice.policy.schema.entries import TableOf, entries, entry, read
+from sluice.policy.network.vlans import VlanMode, Vlans
+from sluice.policy.schema.entries import TableOf, entries, entry, read, write
 from sluice.policy.schema.kinds import Choice, Flag, ListOf, Rate, Text, Whole
 
 MAX_TABLE = 247
@@ -34,6 +35,7 @@ _DATAPATH_ID = Text(r"(0x)?[0-9A-Fa-f]{1,16}", what='1 to 16 hexadecimal digits,
 _MAC = Text(r"[0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){5}", what='a MAC address such as "52:54:00:12:34:56"')
 _IPV4 = Text(r"([0-9]{1,3}\.){3}[0-9]{1,3}", what='an IPv4 address such as "192.0.2.11"')
 _IPV6 = Text(r"[0-9A-Fa-f:.]{2,45}", what='an IPv6 address such as "2001:db8::11"')
+_VLAN = Whole(0, 4095)
 _LINK_END = Text(
     r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}:[^/:\s\x00]{1,64}", what='a switch and its port, such as "rack2:eth1"'
 )
@@ -59,6 +61,27 @@ class DeclaredPort:
         "The port leads out of the network. Sluice ignores the tags that arrive there and polices no one.",
         default=False,
     )
+    tag: int | None = entry(_VLAN, "VLAN of frames that arrive without an 802.1Q header.", default=None)
+    trunks: tuple[int, ...] = entry(
+        ListOf(_VLAN, longest=4096, increasing=True),
+        "VLANs of frames that arrive with a header. By default, all, unless the port is an access port.",
+        default=(),
+    )
+    vlan_mode: str | None = entry(
+        Choice(tuple(VlanMode)),
+        "What the port does with headers, as in Open vSwitch. By default, access with tag, and else trunk.",
+        default=None,
+    )
+    bond: str | None = entry(
+        _INTERFACE,
+        "Name of the bond that joins this port with others of the switch. The other end joins them, too.",
+        default=None,
+    )
+
+    @property
+    def vlans(self) -> Vlans | None:
+        """Its VLANs; None if it names none."""
+        return Vlans.of(self.tag, self.trunks, self.vlan_mode)
 
 
 @dataclass(frozen=True)
@@ -178,6 +201,9 @@ def read_network(document: Mapping[str, Any]) -> Network:
     for i, switch in enumerate(network.switch):
         _check_forwarding(f"switch[{i}]", switch)
         _check_unique(f"switch[{i}].port", "name", [port.name for port in switch.port])
+        _check_bonds(f"switch[{i}].port", switch)
+    for place, _, port in network.ports():
+        _check_vlans(place, port)
     _check_ends(network)
     return network
 
@@ -194,12 +220,46 @@ def _check_forwarding(where: str, switch: DeclaredSwitch) -> None:
                     f"{where}.port[{j}].rate",
                     'is missing; it is needed with forwarding = "leave", such as "10Gbit"',
                 )
+            for key in ("tag", "trunks", "vlan_mode", "bond"):
+                if getattr(port, key):
+                    place = f"{where}.port[{j}].{key}"
+                    raise FieldError(place, 'is for rules of Sluice; omit it with forwarding = "leave"')
     elif switch.datapath_id is None:
         raise FieldError(f"{where}.datapath_id", 'is missing; give it, or forwarding = "leave"')
     elif switch.agent is not None:
         raise FieldError(f"{where}.agent", 'is for forwarding = "leave"; omit it here')
     elif not switch.dpid:
         raise FieldError(f"{where}.datapath_id", "must not be 0")
+
+
+def _check_vlans(place: str, port: DeclaredPort) -> None:
+    """Check that the mode of a port fits its VLANs."""
+    mode = port.vlan_mode
+    if mode == VlanMode.TRUNK and port.tag is not None:
+        raise FieldError(f"{place}.tag", 'is for a port with a native VLAN; omit it with vlan_mode = "trunk"')
+    if mode not in (None, VlanMode.TRUNK) and port.tag is None:
+        raise FieldError(f"{place}.tag", f'is missing; it is needed with vlan_mode = "{mode}"')
+    if port.trunks and port.tag is not None and mode in (None, VlanMode.ACCESS):
+        raise FieldError(
+            f"{place}.trunks",
+            'an access port has none; omit it, or write vlan_mode = "native-untagged" or "native-tagged"',
+        )
+
+
+def _check_bonds(where: str, switch: DeclaredSwitch) -> None:
+    """Check that a bond has several ports, which lead to one place."""
+    for j, port in enumerate(switch.port):
+        if port.bond is None:
+            continue
+        place, members = f"{where}[{j}]", [other for other in switch.port if other.bond == port.bond]
+        if port.to is not None:
+            raise FieldError(f"{place}.bond", "parallel links between two switches need no bond; omit it")
+        if len(members) < 2:
+            raise FieldError(f"{place}.bond", f'"{port.bond}" has no other port; a bond needs two')
+        if (port.vlans, port.uplink) != (members[0].vlans, members[0].uplink):
+            raise FieldError(
+                place, f'must have the VLANs and the uplink of the others of the bond "{port.bond}"'
+            )
 
 
 def _check_unique(table: str, key: str, values: list[Any]) -> None:
@@ -278,6 +338,12 @@ class SeenHost:
     ipv6: str = ""
     agent: str = ""
     """Name of the agent that reports this MAC address; empty if there is none."""
+    vlan: int = 0
+
+    @property
+    def key(self) -> str:
+        """What tells the host from others: one address may be used in several VLANs, at different places."""
+        return f"{self.mac} {self.vlan}" if self.vlan else self.mac
 
     @property
     def name(self) -> str:
@@ -299,9 +365,11 @@ class Sightings:
     links: Mapping[PortAt, PortAt] = field(default_factory=dict)
     """Port → the port whose LLDP frames arrive there."""
     hosts: Mapping[str, SeenHost] = field(default_factory=dict)
-    """By MAC address."""
+    """By SeenHost.key."""
     duplicates: Mapping[int, str] = field(default_factory=dict)
     """Datapath id → where another live switch with this id is. The controller refuses it."""
+    columns: Mapping[str, DeclaredPort] = field(default_factory=dict)
+    """Port ("rack1:eth1") → its VLANs in the database of its switch, as port agents report them."""
 
     def to_document(self) -> dict[str, Any]:
         """JSON-ready form, the inverse of `from_document`."""
@@ -310,6 +378,7 @@ class Sightings:
             "links": [[*at, *to] for at, to in self.links.items()],
             "hosts": [asdict(host) for host in self.hosts.values()],
             "duplicates": [[dpid, place] for dpid, place in self.duplicates.items()],
+            "columns": {where: write(port) for where, port in self.columns.items()},
         }
 
     @classmethod
@@ -322,8 +391,9 @@ class Sightings:
         return cls(
             {switch.dpid: switch for switch in switches},
             {(a, b): (c, d) for a, b, c, d in document["links"]},
-            {host.mac: host for host in hosts},
+            {host.key: host for host in hosts},
             dict(document.get("duplicates", ())),
+            {where: read(DeclaredPort, port) for where, port in document.get("columns", {}).items()},
         )
 
 
@@ -331,7 +401,7 @@ class HostNames:
     """The names of the hosts of a network."""
 
     def __init__(self, network: Network, seen: Sightings) -> None:
-        self._hosts = seen.hosts
+        self._agents = {host.mac: host.agent for host in seen.hosts.values()}
         self._declared = {host.name: host.mac.lower() for host in network.host}
         self._taken = {switch.name for switch in network.switch}
         self._shown = {name: self._replaced(name, mac) for name, mac in self._declared.items()}
@@ -342,32 +412,32 @@ class HostNames:
 
     def learned(self, mac: str) -> str:
         """Return the name of a host that is not described."""
-        name = self._hosts[mac].name
+        name = self._agents[mac] or learned_name(mac)
         return learned_name(mac) if name in self._declared or name in self._taken else name
 
     def problems(self) -> Iterator[tuple[str, str]]:
         """Yield the described hosts whose agents have other names, and the agents with names of others."""
         by_mac = {mac: name for name, mac in self._declared.items()}
-        for mac, host in self._hosts.items():
+        for mac, agent in self._agents.items():
             described = by_mac.get(mac)
-            if not host.agent or (described is not None and self._shown[described] == host.agent):
+            if not agent or (described is not None and self._shown[described] == agent):
                 continue
             if described is not None:
                 yield (
                     described,
-                    f"its agent has the name {host.agent}; give both one name, because their figures are shown apart",
+                    f"its agent has the name {agent}; give both one name, because their figures are shown apart",
                 )
-            elif host.agent in self._declared:
+            elif agent in self._declared:
                 yield (
-                    host.agent,
-                    f"the description says {self._declared[host.agent]}, but the agent of this name reports {mac}",
+                    agent,
+                    f"the description says {self._declared[agent]}, but the agent of this name reports {mac}",
                 )
 
     def _replaced(self, name: str, mac: str) -> str:
-        host = self._hosts.get(mac)
-        if host is None or not host.agent or name != learned_name(mac):
+        agent = self._agents.get(mac)
+        if not agent or name != learned_name(mac):
             return name
-        return name if host.agent in self._declared or host.agent in self._taken else host.agent
+        return name if agent in self._declared or agent in self._taken else agent
 
 
 def discovered(seen: Sightings) -> Network:
@@ -381,12 +451,14 @@ def discovered(seen: Sightings) -> Network:
         DeclaredSwitch(names[dpid], f"{dpid:016x}", port=tuple(_discovered_ports(switch, seen, names)))
         for dpid, switch in sorted(seen.switches.items())
     )
-    hosts = []
+    hosts: list[DeclaredHost] = []
     taken = set(names.values())
-    for mac, host in sorted(seen.hosts.items()):
-        name = host.name if host.name not in taken else learned_name(mac)
+    for host in (seen.hosts[key] for key in sorted(seen.hosts)):
+        if any(host.mac == other.mac for other in hosts):  # once for all its VLANs
+            continue
+        name = host.name if host.name not in taken else learned_name(host.mac)
         taken.add(name)
-        hosts.append(DeclaredHost(name, mac, host.ipv4 or None, host.ipv6 or None))
+        hosts.append(DeclaredHost(name, host.mac, host.ipv4 or None, host.ipv6 or None))
     return Network(switches, unknown=str(Unknown.FLOOD), host=tuple(hosts))
 
 

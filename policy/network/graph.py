@@ -21,6 +21,7 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Any
 
+from sluice.policy.network.vlans import Vlans
 from sluice.policy.schema.entries import entry
 from sluice.policy.schema.kinds import Duration, ListOf, Rate, Text
 from sluice.policy.units import NS_PER_S
@@ -49,6 +50,8 @@ class Host:
     """Empty if unknown."""
     port: str = ""
     """Id of the switch port behind which the host is. Empty if that port's `peer` names the host."""
+    vlan: int = 0
+    """The VLAN in which the host is, in a network whose ports name VLANs."""
 
     @property
     def interface(self) -> str:
@@ -99,6 +102,10 @@ class Port:
     """The port leads out of the network: the tags that arrive there mean nothing."""
     managed: bool = True
     """Sluice may give the port queues. False: the switches forward its packets, and nothing else changes there."""
+    vlans: Vlans | None = None
+    """None if neither the operator nor the switch names any."""
+    bond: str = ""
+    """Name of the bond that joins an edge port with others of its switch; empty if there is none."""
 
     @property
     def interface(self) -> str:
@@ -109,6 +116,11 @@ class Port:
     def id(self) -> str:
         """The name of the port in the API and the store: "s1:2"."""
         return f"{self.switch}:{self.number}"
+
+    @property
+    def carried(self) -> Vlans:
+        """The VLANs that the port carries in a network whose ports name VLANs."""
+        return self.vlans or Vlans()
 
 
 @dataclass(frozen=True)
@@ -157,6 +169,18 @@ class Topology:
         return {name: tuple(sorted(ports, key=lambda p: p.number)) for name, ports in grouped.items()}
 
     @cached_property
+    def vlans(self) -> tuple[int, ...]:
+        """The VLANs that ports name at which rules of Sluice forward, and 0. Empty if no port names any."""
+        named = [p.carried.named for p in self.ports if p.vlans and self.switch_by_name[p.switch].forwards]
+        return tuple(sorted({0}.union(*named))) if named else ()
+
+    def members(self, port: Port) -> tuple[Port, ...]:
+        """The ports of the bond of a port, by number, or the port alone."""
+        if not (port.bond and port.edge):
+            return (port,)
+        return tuple(other for other in self.ports_of[port.switch] if other.edge and other.bond == port.bond)
+
+    @cached_property
     def _edge_port_of(self) -> dict[str, Port]:
         named = {port.peer: port for port in self.ports if port.edge}
         return named | {host.name: self.port_by_id[host.port] for host in self.hosts if host.port}
@@ -191,7 +215,7 @@ class Topology:
         """The equal-cost egress ports from a switch towards a host, by port number; none if there is no path."""
         edge = self.edge_port(host_name)
         if switch_name == edge.switch:
-            return (edge,)
+            return self.members(edge)
         distance = self.distances_to_switch(edge.switch)
         here = distance.get(switch_name, 0)
         return tuple(
@@ -263,10 +287,17 @@ class Topology:
             parameters=document["parameters"],
             hosts=tuple(Host(**_known_fields(Host, host)) for host in document["hosts"]),
             switches=tuple(Switch(**_known_fields(Switch, switch)) for switch in document["switches"]),
-            ports=tuple(Port(**_known_fields(Port, port)) for port in document["ports"]),
+            ports=tuple(_read_port(port) for port in document["ports"]),
             unknown=document.get("unknown", Unknown.DROP),
             learns=document.get("learns", False),
         )
+
+
+def _read_port(document: Mapping[str, Any]) -> Port:
+    port = Port(**_known_fields(Port, document))
+    if (vlans := document.get("vlans")) is None:
+        return port
+    return replace(port, vlans=Vlans(vlans["mode"], vlans["native"], tuple(vlans["trunks"])))
 
 
 def _known_fields(node: type[Host | Switch | Port], document: Mapping[str, Any]) -> dict[str, Any]:

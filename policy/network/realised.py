@@ -5,7 +5,7 @@
 contradiction between the two becomes a finding, and packets that reached their host before still do.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -89,12 +89,14 @@ class _Realiser:
         topology = Topology(
             self._network.name, hosts, switches, ports, unknown=self._network.unknown, learns=True
         )
-        if topology.unknown == Unknown.NORMAL and topology.has_loop:
-            # The switches' own forwarding would send a packet round the loop.
+        layered = bool(topology.vlans) or any(port.bond for port in ports)
+        if topology.unknown == Unknown.NORMAL and (topology.has_loop or layered):
+            # The switches' own forwarding would send a packet round the loop, and does not read what rules have pushed.
+            others = "loops, but its links form one" if topology.has_loop else "VLANs and bonds, but has some"
             self._note(
-                "loop",
+                "loop" if topology.has_loop else "vlans",
                 self._network.name,
-                'unknown = "normal" is only for a network without loops, but its links form one. Sluice floods on a'
+                f'unknown = "normal" is only for a network without {others}. Sluice floods on a'
                 ' spanning tree instead; write unknown = "flood"',
             )
             topology = replace(topology, unknown=str(Unknown.FLOOD))
@@ -169,8 +171,25 @@ class _Realiser:
     ) -> Port:
         """Return the port of a link between two switches, as long as no one changes it."""
         rate_bps = self._rate(switch, port, seen)
+        held = self._seen.columns.get(f"{switch.name}:{port.name}", port)
+        if port.vlans and held.vlans and port.vlans != held.vlans:
+            self._note(
+                "vlans",
+                f"{switch.name}:{port.name}",
+                "the description and Open vSwitch name different VLANs. Sluice forwards by the description; correct"
+                " one of them",
+            )
         return Port(
-            switch.name, seen.number, peer, peer_port, rate_bps, name=port.name, up=seen.up, managed=managed
+            switch.name,
+            seen.number,
+            peer,
+            peer_port,
+            rate_bps,
+            name=port.name,
+            up=seen.up,
+            managed=managed,
+            vlans=port.vlans or held.vlans,
+            bond=port.bond or "",
         )
 
     def _undescribed_link(
@@ -275,19 +294,34 @@ class _Realiser:
     def _hosts(self, ports: dict[str, Port]) -> Iterator[Host]:
         by_mac = {host.mac.lower(): host for host in self._network.host}
         at_port = {port.peer: port for port in ports.values() if port.edge}
-        for mac, declared in by_mac.items():
-            if host := self._declared_host(mac, declared, at_port, ports):
-                yield host
-        for mac, learned in self._seen.hosts.items():
+        learned_of: dict[str, list[SeenHost]] = {}
+        for learned in sorted(self._seen.hosts.values(), key=lambda host: host.vlan):
             port = self._edge_at(learned.at, ports)
-            if mac not in by_mac and port is not None:
-                yield Host(self._host_names.learned(mac), mac, learned.ipv4, learned.ipv6, port.id)
+            if port is None or port.carried.carries(learned.vlan):
+                learned_of.setdefault(learned.mac, []).append(learned)
+        for mac, declared in by_mac.items():
+            if host := self._declared_host(mac, declared, learned_of.get(mac, ()), at_port, ports):
+                yield host
+        for mac, several in learned_of.items():
+            names = self._host_names
+            name = names.shown(by_mac[mac].name) if mac in by_mac else names.learned(mac)
+            for i, learned in enumerate(several):
+                port = self._edge_at(learned.at, ports)
+                if port is not None and (i or mac not in by_mac):
+                    # The name of an address in its first VLAN is that of its agent, and in others it names the VLAN.
+                    own = f"{name}.{learned.vlan}" if i else name
+                    yield Host(own, mac, learned.ipv4, learned.ipv6, port.id, learned.vlan)
 
     def _declared_host(
-        self, mac: str, host: DeclaredHost, at_port: dict[str, Port], ports: dict[str, Port]
+        self,
+        mac: str,
+        host: DeclaredHost,
+        seen_there: Sequence[SeenHost],
+        at_port: dict[str, Port],
+        ports: dict[str, Port],
     ) -> Host | None:
         name = self._host_names.shown(host.name)
-        fixed, learned = at_port.get(name), self._seen.hosts.get(mac)
+        fixed, learned = at_port.get(name), next(iter(seen_there), None)
         learned_port = self._edge_at(learned.at, ports) if learned else None
         if fixed is not None and learned_port is not None and learned_port != fixed:
             assert learned is not None
@@ -306,13 +340,18 @@ class _Realiser:
                 is_error=False,
             )
             return None
-        seen = learned or SeenHost(mac, (0, 0))
-        return Host(name, mac, host.ipv4 or seen.ipv4, host.ipv6 or seen.ipv6, port.id)
+        seen = learned or SeenHost(mac, (0, 0), vlan=port.carried.native)
+        return Host(name, mac, host.ipv4 or seen.ipv4, host.ipv6 or seen.ipv6, port.id, seen.vlan)
 
     def _edge_at(self, at: PortAt, ports: dict[str, Port]) -> Port | None:
         declared = self._declared.get(at[0])
         port = ports.get(f"{declared.name}:{at[1]}") if declared else None
-        return port if port is not None and port.edge else None
+        if port is None or not port.edge:
+            return None
+        # A host behind a bond sends by each of its ports. It is at the first one.
+        place = port.switch, port.bond
+        joined = (p for p in ports.values() if port.bond and p.edge and (p.switch, p.bond) == place)
+        return min(joined, key=lambda p: p.number, default=port)
 
     # ── What no one described ──────────────────────────────────────────────────────────────────────────────────────
 

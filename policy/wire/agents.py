@@ -17,6 +17,7 @@ from typing import Any, ClassVar, TypeAlias
 from sluice.policy.controls import PARAMETERS_MAX
 from sluice.policy.errors import FieldError
 from sluice.policy.figures.validity import DELAY_COUNTS, NO_DELAYS, MachineStatus
+from sluice.policy.network.description import DeclaredPort
 from sluice.policy.schema import entries
 from sluice.policy.schema.desired import DSCPS, Policy, PortBehaviour, host_queue_map
 from sluice.policy.schema.entries import TableOf, entry, read, write
@@ -146,6 +147,7 @@ _TCP_PORT = Whole(1, 65_535)
 
 _REASON = Line(longest=1000)
 _RELEASE = Line(longest=64)
+_PORT_NAME = Text(r"[^:\s]{1,64}:\S{1,64}", what='a port such as "rack1:eth1"')
 
 
 def reason(text: str) -> str:
@@ -437,8 +439,13 @@ class PortHeartbeat:
         ListOf(_REASON, longest=MAX_PORTS), "What the operator must mend at the ports.", default=()
     )
     unkept: Mapping[str, str] = entry(
-        MapOf(Text(r"[^:\s]{1,64}:\S{1,64}", what='a port such as "rack1:eth1"'), _REASON, MAX_PORTS),
+        MapOf(_PORT_NAME, _REASON, MAX_PORTS),
         "Port with VLANs or bonds that rules of the controller would not keep: what an operator must know of it.",
+        default={},
+    )
+    columns: Mapping[str, DeclaredPort] = entry(
+        MapOf(_PORT_NAME, TableOf(DeclaredPort), MAX_PORTS),
+        "Port with VLANs in Open vSwitch: these, as a description names them.",
         default={},
     )
     forwarding: tuple[int, ...] = entry(
@@ -488,6 +495,12 @@ def bridging_switches(heartbeats: Iterable[Heartbeat]) -> frozenset[str]:
     """Return the switches that keep their own forwarding, because rules would not keep their VLANs or bonds."""
     reports = (beat for beat in heartbeats if isinstance(beat, PortHeartbeat))
     return frozenset(port.partition(":")[0] for report in reports for port in report.unkept)
+
+
+def reported_columns(heartbeats: Iterable[Heartbeat]) -> dict[str, DeclaredPort]:
+    """Return the VLANs of ports that port agents report, by port ("rack1:eth1")."""
+    reports = (beat for beat in heartbeats if isinstance(beat, PortHeartbeat))
+    return {where: port for report in reports for where, port in report.columns.items()}
 
 
 def heartbeat_from(document: object, kinds: Mapping[str, type[Heartbeat]] = HEARTBEATS) -> Heartbeat:

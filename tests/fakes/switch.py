@@ -24,7 +24,7 @@ class Packet:
     fragment: int = 0
     """Open vSwitch's ip_frag: 0, 1 for the first fragment, 3 for a later one."""
     vlan: int | None = None
-    """Id of the operator's VLAN; None without a tag."""
+    """VLAN of its 802.1Q header; None without one."""
     flow_hash: int = 0
     """A select group chooses the bucket by this value."""
 
@@ -36,8 +36,7 @@ class Packet:
             "eth_type": self.eth_type,
             "metadata": metadata,
         }
-        if self.vlan is not None:
-            fields["vlan_vid"] = VLAN_PRESENT | self.vlan
+        fields["vlan_vid"] = 0 if self.vlan is None else VLAN_PRESENT | self.vlan
         if self.eth_type in (IPV4, IPV6):
             fields |= {"ip_dscp": self.dscp, "ip_proto": self.protocol, "ip_frag": self.fragment}
             if self.protocol == 6 and self.fragment < 2:
@@ -52,7 +51,9 @@ class Sent:
     port: int
     queue: int
     pcp: int | None
-    """None without an 802.1p tag."""
+    """None if no rule has written an 802.1p tag."""
+    vlan: int | None = field(default=None, compare=False)
+    """VLAN of the header with which it leaves; 0: the header only carries the priority."""
 
 
 @dataclass
@@ -92,6 +93,8 @@ class FakeSwitch:
         self.packets: Counter[RuleKey] = Counter()
         """Packets that matched each rule. They are lost with the rule, as on a real switch."""
         self.meters: dict[int, MeterRule] = {meter.meter: meter for meter in rules.meters}
+        self.down: set[int] = set()
+        """Ports without a link: select groups pass by their buckets."""
 
     @property
     def rules(self) -> SwitchRules:
@@ -192,19 +195,25 @@ class FakeSwitch:
             case rules.SetQueue(queue):
                 walk.queue = queue
             case rules.PushVlan():
-                walk.pcp = 0
+                assert walk.packet.vlan is None, "a frame of full length has no room for a second header"
+                walk.packet, walk.pcp = replace(walk.packet, vlan=0), 0
+            case rules.PopVlan():
+                walk.packet, walk.pcp = replace(walk.packet, vlan=None), None
+            case rules.SetVlan(vlan):
+                assert walk.packet.vlan is not None, "no 802.1Q header to set a VLAN in"
+                walk.packet = replace(walk.packet, vlan=vlan)
             case rules.SetPriority(pcp):
-                assert walk.pcp is not None, "no 802.1Q header to set a priority in"
+                assert walk.packet.vlan is not None, "no 802.1Q header to set a priority in"
                 walk.pcp = pcp
             case rules.SetTag(tag):
                 walk.packet = replace(walk.packet, dscp=tag)
-            case rules.LoadMetadata(value, bits):
-                mask = (1 << bits) - 1
-                walk.metadata = walk.metadata & ~mask | value
+            case rules.LoadMetadata(value, bits, first):
+                mask = (1 << bits) - 1 << first
+                walk.metadata = walk.metadata & ~mask | value << first
             case rules.Resubmit(table):
                 self._table(table, walk)
             case rules.Output(port) if port != walk.packet.in_port:
-                walk.sent.append(Sent(port, walk.queue, walk.pcp))
+                walk.sent.append(Sent(port, walk.queue, walk.pcp, walk.packet.vlan))
             case rules.ToGroup(number):
                 self._group(self.groups[number], walk)
 
@@ -212,8 +221,9 @@ class FakeSwitch:
         # Each bucket works on a copy, because its actions have no effect outside it.
         buckets = group.buckets
         if group.kind is rules.GroupKind.SELECT:
-            buckets = (buckets[walk.packet.flow_hash % len(buckets)],)
+            buckets = tuple(bucket for bucket in buckets if bucket.watch_port not in self.down)
+            buckets = (buckets[walk.packet.flow_hash % len(buckets)],) if buckets else ()
         for bucket in buckets:
-            copy = _Walk(walk.packet, walk.metadata, sent=walk.sent)
+            copy = _Walk(walk.packet, walk.metadata, pcp=walk.pcp, sent=walk.sent)
             for action in bucket.actions:
                 self._act(action, copy)

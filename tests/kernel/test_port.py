@@ -93,6 +93,22 @@ def test_a_real_vlan_keeps_its_tag_and_goes_to_the_queue_of_vlans(port: Port, qu
     assert program.counters(PORT)[7].packets == 0
 
 
+@pytest.mark.parametrize("ip", [ipv4, ipv6])
+def test_the_header_of_a_vlan_names_the_queue_and_leaves_with_priority_0(
+    port: Port, pair: Pair, ip: Ip
+) -> None:
+    """Where rules forward by VLAN. A header of VLAN 0 goes, as elsewhere."""
+    program, sender, capture = port
+    program.set(PORT, replace(OPEN, vlan_queue=7, in_vlan_header=True))
+    for queue in range(1, 7):
+        for vlan in (5, 0):
+            sender.send(frame(ip(0, bytes([queue])), queue << 13 | vlan))
+    expected = [(frame(ip(0, bytes([queue]))), tci) for queue in range(1, 7) for tci in (5, None)]
+    assert sorted(received(capture, 12), key=str) == sorted(expected, key=str)
+    assert [c.packets for c in program.counters(PORT)][1:] == [2] * 6 + [0]
+    assert packets_by_queue(pair.a, PORT)[1:] == [2] * 6 + [0]
+
+
 def test_frames_without_a_tag_go_to_queue_0(port: Port) -> None:
     program, sender, capture = port
     before = program.counters(PORT)[0].packets

@@ -9,7 +9,15 @@ import pytest
 from sluice.controller import network
 from sluice.controller.network import Description, Kind, NetworkKeeper, News, S
 from sluice.controller.openflow.answers import PortDescription, PortReason, PortStatus
-from sluice.policy.network.description import OWN_PORT, Network, PortAt, SeenHost, SeenPort, read_network
+from sluice.policy.network.description import (
+    OWN_PORT,
+    DeclaredPort,
+    Network,
+    PortAt,
+    SeenHost,
+    SeenPort,
+    read_network,
+)
 from sluice.policy.network.graph import Topology
 from tests.kit.controller import arrived, frame_in
 from tests.kit.networks import single
@@ -94,6 +102,28 @@ def test_discovery__finds_links_before_it_forwards() -> None:
         ("br-f1:1", "br-f1:eth1", True),
         ("br-f1:2", "br-b2", False),
     ]
+
+
+def test_vlans__of_the_database_are_those_of_the_graph_and_of_what_was_seen() -> None:
+    """A host that an earlier controller has learned in a VLAN stays in it."""
+    lab = Lab(read_network(DECLARED))
+    lab.connect(FRONT, BACK)
+    lab.run(2 * network.SETTLE_NS)
+    assert not lab.last.vlans
+    lab.keeper.hosts_seen(FRONT, [SeenHost(MAC, (FRONT, 1), vlan=10)], lab.now_ns)
+    lab.keeper.hosts_seen(BACK, [SeenHost(MAC, (BACK, 1), vlan=20)], lab.now_ns)
+    lab.keeper.columns_reported(
+        {f"{name}:eth1": DeclaredPort("eth1", tag=v) for name, v in (("front", 10), ("back", 20))}
+    )
+    lab.run(S)
+    assert lab.last.vlans == (0, 10, 20)
+    hosts = [(host.name, host.vlan, host.port) for host in lab.last.hosts]
+    assert hosts == [("mac-525400000011", 10, "front:1"), ("mac-525400000011.20", 20, "back:1")]
+    later = Lab(read_network(DECLARED), lab.last)
+    later.keeper.columns_reported(lab.keeper.sightings().columns)
+    later.connect(FRONT, BACK)
+    later.run(2 * network.SETTLE_NS)
+    assert set(later.keeper.sightings().hosts) == {f"{MAC} 10", f"{MAC} 20"}
 
 
 def test_discovery__a_switch_that_comes_later_joins_with_its_link() -> None:

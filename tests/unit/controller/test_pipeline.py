@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The rules of a switch, and the changes that lead to them."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import product
 
@@ -10,12 +11,15 @@ from hypothesis import strategies as st
 
 from sluice.controller import rules, tables
 from sluice.controller.changes import diff, remap
-from sluice.controller.pipeline import map_rule, switch_rules
+from sluice.controller.pipeline import PriorityTag, map_rule, switch_rules
 from sluice.controller.rules import FlowRule, MeterRule, SwitchRules
 from sluice.controller.tables import Table, cookie
 from sluice.policy import tags
 from sluice.policy.network.description import OWN_PORT
 from sluice.policy.network.graph import TRUNKS, Port, Topology, Unknown
+from sluice.policy.network.graph import host as graph_host
+from sluice.policy.network.graph import switch as graph_switch
+from sluice.policy.network.vlans import VlanMode, Vlans
 from sluice.policy.schema.desired import QueueMap
 from sluice.policy.schemes.queues import mlfq_map
 from tests.fakes.switch import ARP, IPV4, IPV6, FakeSwitch, Packet, Sent
@@ -209,7 +213,8 @@ def test_cookies_are_unique_and_identify_what_is_counted() -> None:
 
 def test_a_rule_matches_only_fields_of_its_table() -> None:
     said = {spec.table: set(spec.match) for spec in tables.PIPELINE}
-    for rule in (*rules_of(leaf_spine(), "s1").flows, *rules_of(existing(), "s1").flows):
+    networks = (leaf_spine(), existing(), layered())
+    for rule in (rule for network in networks for rule in rules_of(network, "s1").flows):
         assert {name for name, _ in rule.match} <= said[Table(rule.table)]
 
 
@@ -292,6 +297,161 @@ def test_frames_of_the_operator_s_vlans_get_no_second_tag() -> None:
         for address in ("ff:ff:ff:ff:ff:ff", "01:00:5e:01:02:03", STRANGER):
             sent = switch.send(Packet(2, address, eth_type, vlan=vlan))
             assert sent == [Sent(port, 0, None) for port in (1, 3, 9)]
+
+
+# ── VLANs and bonds ────────────────────────────────────────────────────────────────────────────
+
+
+ROUTER, ALL = "02:00:00:00:00:77", "ff:ff:ff:ff:ff:ff"
+VLANS_AT: dict[int, Vlans | None] = {
+    1: Vlans(VlanMode.ACCESS, 10),
+    2: Vlans(VlanMode.ACCESS, 20),
+    3: Vlans(VlanMode.NATIVE_UNTAGGED, 20, (10, 30)),
+    4: Vlans(VlanMode.NATIVE_TAGGED, 20, (10, 30)),
+    5: Vlans(VlanMode.TRUNK, 0, (10, 20)),
+    6: None,
+    7: Vlans(VlanMode.ACCESS, 10),
+    8: Vlans(VlanMode.ACCESS, 10),
+}
+"""Of each port of the switch. Ports 7 and 8 are a bond."""
+HOST_AT = {
+    (1, 10, STRANGER),
+    (2, 20, STRANGER),
+    (5, 10, ROUTER),
+    (5, 20, ROUTER),
+    (7, 10, "02:00:00:00:00:07"),
+}
+"""Port, VLAN and address. Two hosts have one address, and a router has one in two VLANs."""
+
+
+def layered(vlans: Mapping[int, Vlans | None] = VLANS_AT) -> Topology:
+    """A switch whose ports have VLANs."""
+    ports = tuple(
+        Port("s1", n, f"s1:{n}", 0, 10**9, edge=True, vlans=of, bond="lag" if n > 6 else "")
+        for n, of in vlans.items()
+    )
+    hosts = tuple(
+        replace(graph_host(1), name=f"h{port}.{vlan}", mac=address, port=f"s1:{port}", vlan=vlan)
+        for port, vlan, address in sorted(HOST_AT)
+        if port in vlans
+    )
+    return Topology("layered", hosts, (graph_switch(1),), ports, unknown=Unknown.FLOOD, learns=True)
+
+
+def left(switch: FakeSwitch, *packets: Packet) -> list[dict[int, int | None]]:
+    """Send packets. Return, of each, port → VLAN of the header with which it leaves."""
+    sent = [switch.send(packet) for packet in packets]
+    assert all(len({one.port for one in copies}) == len(copies) for copies in sent), "one copy to a port"
+    return [{one.port: one.vlan for one in copies} for copies in sent]
+
+
+WATCHED = FakeSwitch(switch_rules(layered(), "s1", dict.fromkeys(VLANS_AT)))
+ACTING = FakeSwitch(rules_of(layered(), "s1"))
+
+
+def test_vlans__a_broadcast_reaches_its_vlan_alone_with_the_headers_of_each_port() -> None:
+    ten, twenty = Packet(1, ALL), Packet(2, ALL)
+    # Port 6 names no VLAN, so it carries all of them.
+    assert left(WATCHED, ten, twenty) == [
+        {3: 10, 4: 10, 5: 10, 6: 10, 7: None},
+        {3: None, 4: 20, 5: 20, 6: 20},
+    ]
+    assert left(ACTING, ten, twenty) == [{3: 10, 4: 10, 5: 10, 6: 10, 7: 0}, {3: 0, 4: 20, 5: 20, 6: 20}]
+    assert {(one.queue, one.pcp) for one in ACTING.send(ten)} == {(0, 0)}
+
+
+def test_vlans__what_arrives_without_header_is_in_the_native_vlan() -> None:
+    expected = {1: 10, 2: 20, 3: 20, 4: 20, 5: None, 6: 0}
+    for port, vlan in expected.items():
+        for bare in (None, 0):  # a header that only carries a priority is none
+            found = left(WATCHED, Packet(port, ALL, vlan=bare))
+            alike = {10: Packet(6, ALL, vlan=10), 20: Packet(6, ALL, vlan=20)}.get(vlan or 0)
+            reached = set(left(WATCHED, alike)[0]) | {6} if alike else set()
+            assert set(found[0]) == reached - {port}, (port, bare)
+
+
+@pytest.mark.parametrize(
+    ("port", "carries"),
+    [(1, []), (2, []), (3, [10, 20, 30]), (4, [10, 20, 30]), (5, [10, 20]), (6, [10, 20, 30, 40])],
+)
+def test_vlans__a_port_drops_headers_of_others__as_an_access_port_does_its_own(
+    port: int, carries: list[int]
+) -> None:
+    for vlan in (10, 20, 30, 40):
+        admitted = WATCHED.packets.copy()
+        WATCHED.send(Packet(port, STRANGER, vlan=vlan))
+        beyond = {
+            key for key, count in WATCHED.packets.items() if count > admitted[key] and key[0] > Table.EDGE
+        }
+        assert bool(beyond) == (vlan in carries)
+
+
+def test_vlans__one_address_in_two_vlans_is_two_hosts() -> None:
+    to_both = [Packet(6, STRANGER, vlan=vlan) for vlan in (10, 20)]
+    assert left(WATCHED, *to_both) == [{1: None}, {2: None}]
+    assert left(WATCHED, Packet(1, ROUTER), Packet(2, ROUTER)) == [{5: 10}, {5: 20}], "a router at a trunk"
+    unknown = left(WATCHED, Packet(6, STRANGER, vlan=30), Packet(6, STRANGER, vlan=40), Packet(6, STRANGER))
+    assert unknown == [{3: 30, 4: 30}, {}, {}], "it floods its VLAN; no other port has VLAN 40 or 0"
+
+
+def test_vlans__the_dscp_chooses_the_queue_behind_a_header__and_the_header_names_it() -> None:
+    for dscp in (1, 61):
+        queue = AT_10KB[dscp]
+        assert ACTING.send(Packet(1, ROUTER, dscp=dscp)) == [Sent(5, queue, pcp=queue)]
+        assert ACTING.send(Packet(6, STRANGER, dscp=dscp, vlan=10)) == [Sent(1, queue, pcp=queue)]
+    assert left(ACTING, Packet(1, ROUTER), Packet(6, STRANGER, vlan=10)) == [{5: 10}, {1: 0}]
+
+
+def test_vlans__the_kernel_datapath_gets_no_header_for_the_queue() -> None:
+    network = layered()
+    switch = FakeSwitch(
+        rules_of(replace(network, switches=(replace(network.switches[0], priority_tags=False),)), "s1")
+    )
+    assert left(switch, Packet(1, ROUTER, dscp=61), Packet(6, STRANGER, vlan=10)) == [{5: 10}, {1: None}]
+    assert [one.queue for one in switch.send(Packet(1, ROUTER, dscp=61))] == [AT_10KB[61]]
+
+
+def test_vlans__senders_are_learned_with_their_vlan_and_lldp_comes_before_all() -> None:
+    edge = [rule for rule in WATCHED.flows.values() if rule.table == Table.EDGE]
+    learned = {action for rule in edge for action in rule.actions if isinstance(action, rules.LearnHost)}
+    assert {action.vlans for action in learned} == {True}
+    for port in VLANS_AT:
+        sent = WATCHED.send(Packet(port, "01:80:c2:00:00:0e", 0x88CC))
+        assert [one.port for one in sent] == [tables.CONTROLLER]
+
+
+def test_vlans__a_threshold_change_keeps_the_header() -> None:
+    before, after = [AT_10KB], [AT_1MB]
+    change = remap([5], before, after, priority_tags=PriorityTag.OWN)
+    wanted = {rule.key: rule for rule in rules_of(layered(), "s1", AT_1MB).flows}
+    changed = [change.rule(i) for i in range(len(change))]
+    assert len(changed) == 16
+    assert [wanted[rule.key] for rule in changed] == changed
+
+
+@pytest.mark.parametrize("vlans", [True, False])
+def test_bond__takes_one_copy_and_gets_nothing_back(vlans: bool) -> None:
+    network = layered(VLANS_AT if vlans else dict.fromkeys(VLANS_AT))
+    switch = FakeSwitch(rules_of(network, "s1"))
+    to_bond = "02:00:00:00:00:07"
+    for address in (ALL, "02:00:00:00:00:98", to_bond):
+        for flow in range(4):
+            (found,) = left(switch, Packet(1, address, flow_hash=flow))
+            assert [port for port in found if port > 6] == [7 + flow % 2]
+            for came in (7, 8):
+                (found,) = left(switch, Packet(came, address, flow_hash=flow))
+                assert not {7, 8} & found.keys()
+    assert all(one.queue == 0 for one in switch.send(Packet(1, ALL, dscp=61, protocol=2)))
+
+
+def test_bond__the_other_port_takes_over() -> None:
+    switch = FakeSwitch(rules_of(layered(), "s1"))
+    switch.down = {7}
+    for flow in range(4):
+        packets = [Packet(1, address, flow_hash=flow) for address in (ALL, "02:00:00:00:00:07")]
+        assert [8 in found and 7 not in found for found in left(switch, *packets)] == [True, True]
+    switch.down = {7, 8}
+    assert left(switch, Packet(1, "02:00:00:00:00:07")) == [{}]
 
 
 def test_the_switch_s_own_port_has_its_openflow_number_in_rules() -> None:

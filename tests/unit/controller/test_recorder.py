@@ -19,6 +19,7 @@ from sluice.controller.policing.hosts import Restored, UrgencyBudgeted
 from sluice.controller.recorder import Recorder
 from sluice.controller.reporting import REPEAT_S, Reporter
 from sluice.controller.state import Desired, SwitchState
+from sluice.policy.network.description import DeclaredPort
 from sluice.policy.network.graph import Topology
 from sluice.policy.policing.limits import Demoted
 from sluice.policy.policing.urgency import UrgencyReport
@@ -28,7 +29,7 @@ from sluice.store import desired, lease, observed
 from sluice.store.engine import open_store
 from sluice.store.observed import all_sanctions
 from sluice.store.schema import leases
-from tests.kit.heartbeats import host_heartbeat
+from tests.kit.heartbeats import host_heartbeat, port_heartbeat
 from tests.kit.networks import single
 from tests.unit.controller.driven import policy
 
@@ -268,6 +269,16 @@ def test_delivers_the_names_of_agents_when_they_change(engine: Engine, url: str)
         observed.put_agent(engine, "web1", host_heartbeat(mac="52:54:00:00:00:11"))
         wait_until(lambda: named, "they are delivered")
         assert named == [{"52:54:00:00:00:11": "web1"}]
+
+
+def test_delivers_the_vlans_that_port_agents_report(engine: Engine, url: str) -> None:
+    columns = {"s1:eth1": DeclaredPort("eth1", trunks=(10, 20))}
+    desired.put_topology(engine, replace(single(), learns=True))
+    observed.put_agent(engine, "ports", port_heartbeat(columns=columns))
+    told: list[Mapping[str, DeclaredPort]] = []
+    with leading(Recorder(url, lambda desired: None, on_columns=told.append), engine):
+        wait_until(lambda: told, "they are delivered")
+    assert told[0] == columns
 
 
 @pytest.mark.parametrize(("scheme", "reads"), [("aemon", True), ("pias", False)])

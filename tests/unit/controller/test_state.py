@@ -17,6 +17,7 @@ from sluice.controller.state import MS, RETRY_NS, Change, Desired, Periods, Read
 from sluice.controller.tables import NORMAL, Table
 from sluice.policy import tags
 from sluice.policy.network.graph import INGRESS_GROUPS, TRUNKS, Host
+from sluice.policy.network.vlans import Vlans
 from sluice.policy.schema.desired import Policy
 from tests.fakes.switch import IPV4, IPV6, FakeSwitch, Packet
 from tests.kit.controller import counted
@@ -308,6 +309,29 @@ def test_only_ports_with_the_port_program_get_priority_tags() -> None:
     tagged = {rule.match for rule in driven.switch.flows.values() if PushVlan() in rule.actions}
     ports = [int(value[0]) & 0xFFFF for ((_, value),) in tagged if isinstance(value, tuple)]
     assert set(ports) == {2}
+
+
+def test_vlans__the_header_carries_the_queue_where_the_policy_acts__and_thresholds_move_as_elsewhere() -> (
+    None
+):
+    """The header comes off in the table of destinations, so that table follows where the policy acts."""
+    ports = tuple(replace(port, vlans=Vlans("access", 10)) for port in single().ports)
+    network = replace(
+        single(), ports=ports, hosts=tuple(replace(h, vlan=10) for h in single().hosts), learns=True
+    )
+    adaptive = policy(thresholds=["1000KB"], queues=2)
+    driven = DrivenSwitch(Desired(network, 1, adaptive))
+    driven.settle()
+    to_h2 = Packet(1, network.hosts[1].mac, dscp=61)
+    assert [(one.port, one.pcp, one.vlan) for one in driven.switch.send(to_h2)] == [(2, 1, 0)]
+    driven.run(2_000, 1, lambda: 10 * KB)
+    moved = [changes for changes in driven.changes if isinstance(changes, Remap) and len(changes)]
+    assert moved, "thresholds have moved"
+    thresholds = {port.id: driven.thresholds(port.id) for port in ports}
+    assert driven.switch.flows == fresh(Desired(network, 1, adaptive), thresholds).flows
+    driven.state.want(Desired(network, 1, adaptive, programmed=frozenset()))
+    driven.settle()
+    assert [(one.port, one.pcp, one.vlan) for one in driven.switch.send(to_h2)] == [(2, None, None)]
 
 
 # ── Periods ───────────────────────────────────────────────────────────────────────────────────

@@ -12,7 +12,9 @@ import pytest
 
 from sluice.policy.errors import FieldError
 from sluice.policy.network import description, graph
+from sluice.policy.network.graph import Topology
 from sluice.policy.network.realised import Realisation, realise
+from sluice.policy.network.vlans import Vlans
 from sluice.policy.schema.desired import Policy, check_ports
 from tests.kit.networks import leaf_spine
 
@@ -134,7 +136,50 @@ WRONG: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
         lambda d: leave(d, 1),
         'switch[1].port[0].rate: is missing; it is needed with forwarding = "leave"',
     ),
+    "a native VLAN of a plain trunk": (
+        lambda d: port_of(d, 0, 0).update(tag=10, vlan_mode="trunk"),
+        'switch[0].port[0].tag: is for a port with a native VLAN; omit it with vlan_mode = "trunk"',
+    ),
+    "no native VLAN": (
+        lambda d: port_of(d, 0, 0).update(vlan_mode="native-untagged"),
+        'switch[0].port[0].tag: is missing; it is needed with vlan_mode = "native-untagged"',
+    ),
+    "trunks of an access port": (
+        lambda d: port_of(d, 0, 0).update(tag=10, trunks=[20]),
+        "switch[0].port[0].trunks: an access port has none",
+    ),
+    "a VLAN beyond 12 bits": (lambda d: port_of(d, 0, 0).update(tag=4096), "switch[0].port[0].tag: "),
+    "an unknown mode": (
+        lambda d: port_of(d, 0, 0).update(vlan_mode="tunnel"),
+        "switch[0].port[0].vlan_mode: ",
+    ),
+    "VLANs where no rule forwards": (
+        lambda d: leave_with(d, tag=10),
+        'switch[1].port[0].tag: is for rules of Sluice; omit it with forwarding = "leave"',
+    ),
+    "a bond of one port": (
+        lambda d: port_of(d, 1, 2).update(bond="lag"),
+        'switch[1].port[2].bond: "lag" has no other port; a bond needs two',
+    ),
+    "a bond between switches": (
+        lambda d: port_of(d, 0, 1).update(bond="lag"),
+        "switch[0].port[1].bond: parallel links between two switches need no bond",
+    ),
+    "a bond of different ports": (
+        lambda d: d["switch"][1]["port"].extend(
+            [{"name": "b1", "bond": "lag"}, {"name": "b2", "bond": "lag", "tag": 1}]
+        ),
+        'switch[1].port[4]: must have the VLANs and the uplink of the others of the bond "lag"',
+    ),
 }
+
+
+def leave_with(document: dict[str, Any], **keys: Any) -> None:
+    """Let a switch forward by itself, with these keys at its first port."""
+    leave(document, 1)
+    for port in document["switch"][1]["port"]:
+        port["rate"] = "10Gbit"
+    port_of(document, 1, 0).update(keys)
 
 
 def leave(document: dict[str, Any], index: int) -> None:
@@ -180,6 +225,84 @@ def test_realise__a_learned_host_is_behind_its_port() -> None:
     topology = realised(seen(hosts={VM: description.SeenHost(VM, (0xA2, 3), "192.0.2.99")})).topology
     vm = topology.hosts[-1]
     assert (vm.name, vm.ipv4, topology.edge_port(vm.name).id) == ("mac-525400000099", "192.0.2.99", "rack2:3")
+
+
+@pytest.mark.parametrize(
+    ("columns", "expected"),
+    [
+        ({}, None),
+        ({"tag": 10}, Vlans("access", 10)),
+        ({"trunks": [10, 20]}, Vlans("trunk", 0, (10, 20))),
+        ({"tag": 10, "vlan_mode": "native-untagged"}, Vlans("native-untagged", 10)),
+        ({"tag": 10, "trunks": [20], "vlan_mode": "native-tagged"}, Vlans("native-tagged", 10, (20,))),
+    ],
+)
+def test_vlans__mean_the_same_in_a_description_and_in_the_database(
+    columns: dict[str, Any], expected: Vlans | None
+) -> None:
+    document = two_racks()
+    port_of(document, 0, 0).update(columns)
+    by_description = realised(seen(), document).topology
+    held = description.read_network(document).switch[0].port[0]
+    by_database = realised(seen(columns={"rack1:web1": held})).topology
+    assert by_description == by_database
+    assert by_description.port_by_id["rack1:1"].vlans == expected
+    assert by_description.vlans == (tuple(sorted({0, *expected.named})) if expected else ())
+    document_of = json.loads(json.dumps(by_description.to_document()))
+    assert Topology.from_document(document_of) == by_description
+
+
+def test_vlans__the_description_goes_before_the_database_and_both_are_named() -> None:
+    document = two_racks()
+    port_of(document, 0, 0)["tag"] = 10
+    other = description.DeclaredPort("web1", tag=20)
+    network = realised(seen(columns={"rack1:web1": other}), document)
+    assert network.topology.port_by_id["rack1:1"].vlans == Vlans("access", 10)
+    assert errors(network)["vlans"].startswith(
+        "rack1:web1: the description and Open vSwitch name different VLANs"
+    )
+
+
+def test_vlans__one_address_is_a_host_in_each_of_its_vlans() -> None:
+    """The first VLAN has the plain name. A described host that was not seen yet is in the native VLAN of its port."""
+    document = two_racks()
+    port_of(document, 1, 2)["trunks"] = [10, 20]
+    port_of(document, 0, 0)["tag"] = 10
+    places = [description.SeenHost(VM, (0xA2, 3), vlan=vlan) for vlan in (20, 10, 0)]
+    topology = realised(seen(hosts={place.key: place for place in places}), document).topology
+    assert [(h.name, h.mac, h.vlan) for h in topology.hosts] == [
+        ("web1", WEB, 10),
+        ("db1", DB, 0),
+        ("mac-525400000099", VM, 10),
+        ("mac-525400000099.20", VM, 20),
+    ], "the trunk carries no VLAN 0"
+    assert [h.name for h in description.discovered(seen(hosts={p.key: p for p in places})).host] == [
+        "mac-525400000099"
+    ]
+
+
+def test_vlans__and_bonds_forbid_the_switch_s_own_forwarding_of_unknown_addresses() -> None:
+    for key, value in (("tag", 10), ("bond", "lag")):
+        document = two_racks() | {"unknown": "normal"}
+        document["switch"][1]["port"] += [{"name": "spare"}]
+        for port in document["switch"][1]["port"][2:]:
+            port[key] = value
+        network = realised(seen(), document)
+        assert "is only for a network without VLANs and bonds" in errors(network)["vlans"]
+        assert network.topology.unknown == "flood"
+
+
+def test_bond__a_host_is_at_its_first_port_whichever_it_sends_by() -> None:
+    document = two_racks()
+    document["switch"][1]["port"] += [{"name": "spare", "bond": "lag"}]
+    port_of(document, 1, 2)["bond"] = "lag"
+    first, second = (
+        realised(seen(hosts={VM: description.SeenHost(VM, (0xA2, port))}), document).topology
+        for port in (3, 4)
+    )
+    assert first == second
+    assert [p.id for p in first.next_ports("rack2", "mac-525400000099")] == ["rack2:3", "rack2:4"]
+    assert [p.id for p in first.next_ports("rack1", "mac-525400000099")] == ["rack1:2"]
 
 
 def test_realise__a_switch_that_is_not_there_yet_has_no_ports() -> None:
@@ -387,6 +510,7 @@ def test_sightings__round_trip_through_json() -> None:
     sightings = seen(
         hosts={VM: description.SeenHost(VM, (0xA2, 3), "192.0.2.99", agent="vm7")},
         duplicates={7: "192.0.2.9"},
+        columns={"rack1:web1": description.DeclaredPort("web1", trunks=(10, 20))},
     )
     assert description.Sightings.from_document(json.loads(json.dumps(sightings.to_document()))) == sightings
 

@@ -71,6 +71,54 @@ export interface components {
             /** Switches */
             switches: components["schemas"]["SwitchModel"][];
         };
+        /** DeclaredPort */
+        DeclaredPort: {
+            /**
+             * Name
+             * @description Interface of the port on the switch's machine.
+             */
+            name: string;
+            /**
+             * Rate Bps
+             * @description Rate of the link. By default, the speed that the switch reports.
+             */
+            rate_bps: number | null;
+            /**
+             * Host
+             * @description The host at this port: the name of a [[host]] table.
+             */
+            host: string | null;
+            /**
+             * To
+             * @description The port of another switch at the other end of the link.
+             */
+            to: string | null;
+            /**
+             * Uplink
+             * @description The port leads out of the network. Sluice ignores the tags that arrive there and polices no one.
+             */
+            uplink: boolean;
+            /**
+             * Tag
+             * @description VLAN of frames that arrive without an 802.1Q header.
+             */
+            tag: number | null;
+            /**
+             * Trunks
+             * @description VLANs of frames that arrive with a header. By default, all, unless the port is an access port.
+             */
+            trunks: number[];
+            /**
+             * Vlan Mode
+             * @description What the port does with headers, as in Open vSwitch. By default, access with tag, and else trunk.
+             */
+            vlan_mode: ("access" | "trunk" | "native-tagged" | "native-untagged") | null;
+            /**
+             * Bond
+             * @description Name of the bond that joins this port with others of the switch. The other end joins them, too.
+             */
+            bond: string | null;
+        };
         /** ForeignDscp */
         ForeignDscp: {
             /**
@@ -648,6 +696,13 @@ export interface components {
                 [key: string]: string;
             };
             /**
+             * Columns
+             * @description Port with VLANs in Open vSwitch: these, as a description names them.
+             */
+            columns: {
+                [key: string]: components["schemas"]["DeclaredPort"];
+            };
+            /**
              * Forwarding
              * @description Sampled packets by the time that the switch took to forward them, in units of a full frame's time at the port: below 1/8, 1/4, 1/2, 1, 2 … Only an emulated network measures it.
              */
@@ -896,6 +951,8 @@ export interface components {
             ipv6: string;
             /** Port */
             port: string;
+            /** Vlan */
+            vlan: number;
         };
         /** Port */
         Port: {
@@ -921,6 +978,9 @@ export interface components {
             uplink: boolean;
             /** Managed */
             managed: boolean;
+            vlans: components["schemas"]["Vlans"] | null;
+            /** Bond */
+            bond: string;
         };
         /** Switch */
         Switch: {
@@ -961,6 +1021,15 @@ export interface components {
             unknown: "drop" | "flood" | "normal";
             /** Learns */
             learns: boolean;
+        };
+        /** Vlans */
+        Vlans: {
+            /** Mode */
+            mode: string;
+            /** Native */
+            native: number;
+            /** Trunks */
+            trunks: number[];
         };
         /** SchemesAnswer */
         SchemesAnswer: {
@@ -1129,6 +1198,11 @@ export interface components {
              * @description empty if unknown
              */
             ipv6: string;
+            /**
+             * Vlan
+             * @description 0 if its frames have no VLAN, or no port of the network names one
+             */
+            vlan: number;
         };
         /** FindingsAnswer */
         FindingsAnswer: {
@@ -3044,6 +3118,7 @@ export type Error = components['schemas']['Error'];
 export type ErrorDetail = components['schemas']['ErrorDetail'];
 export type HealthAnswer = components['schemas']['HealthAnswer'];
 export type ControllerModel = components['schemas']['ControllerModel'];
+export type DeclaredPort = components['schemas']['DeclaredPort'];
 export type ForeignDscp = components['schemas']['ForeignDscp'];
 export type HostAgentModel = components['schemas']['HostAgentModel'];
 export type HostStatusModel = components['schemas']['HostStatusModel'];
@@ -3069,6 +3144,7 @@ export type Host = components['schemas']['Host'];
 export type Port = components['schemas']['Port'];
 export type Switch = components['schemas']['Switch'];
 export type TopologyModel = components['schemas']['TopologyModel'];
+export type Vlans = components['schemas']['Vlans'];
 export type SchemesAnswer = components['schemas']['SchemesAnswer'];
 export type FieldModel = components['schemas']['FieldModel'];
 export type SchemeModel = components['schemas']['SchemeModel'];

@@ -3,6 +3,7 @@
 
 import struct
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,16 +20,18 @@ from sluice.controller.openflow import request as requests
 from sluice.controller.openflow.change import change_requests
 from sluice.controller.openflow.frames import VERSION, MessageType, ProtocolViolation, StatsType
 from sluice.controller.openflow.read import read_rules
-from sluice.controller.pipeline import map_rule, switch_rules
+from sluice.controller.pipeline import PriorityTag, map_rule, switch_rules
 from sluice.controller.policing.rules import EdgePorts, PortTreatments, policing_rules
 from sluice.controller.rules import FlowRule, Foreign, GroupRule, MeterRule, Output, SwitchRules
 from sluice.controller.tables import COOKIE_TABLE_MASK, METER_SPACE, Table, cookie
 from sluice.policy import tags
+from sluice.policy.network.graph import Port
+from sluice.policy.network.vlans import Vlans
 from sluice.policy.policing.limits import Treatment
 from sluice.policy.schemes.queues import mlfq_map
 from tests.fakes import openflow as fakes
 from tests.fakes.openflow import Xids, flow_entry, frames, inners
-from tests.kit.networks import leaf_spine
+from tests.kit.networks import leaf_spine, single
 
 CODEC = ofproto_protocol.ProtocolDesc(version=VERSION)
 EXPERIMENTER, BARRIER = MessageType.EXPERIMENTER, MessageType.BARRIER_REQUEST
@@ -126,14 +129,14 @@ def group_mod(command: int, group: GroupRule) -> Any:
     return parser.OFPGroupMod(CODEC, command, int(group.kind), group.group, buckets)
 
 
-@pytest.mark.parametrize(("tagged", "first_table"), [(True, 0), (False, 0), (True, 10)])
+@pytest.mark.parametrize(("tagged", "first_table"), [(True, 0), (False, 0), (True, 10), (PriorityTag.OWN, 0)])
 @given(
     moves=st.lists(
         st.tuples(st.integers(1, 0xFF00), st.integers(0, tags.TAG_COUNT), st.integers(0, 7)), max_size=50
     )
 )
 def test_remap_requests__are_byte_for_byte_the_modifications_one_by_one(
-    tagged: bool, first_table: int, moves: list[tuple[int, int, int]]
+    tagged: int, first_table: int, moves: list[tuple[int, int, int]]
 ) -> None:
     ports, codes, queues = np.asarray(moves, np.int64).reshape(-1, 3).T
     one_by_one = Changes(
@@ -217,9 +220,10 @@ def test_change_requests__a_meter_alone_needs_no_bundle() -> None:
 # ── Requests for what a switch holds, and the answers ──────────────────────────────────────────────
 
 
-def test_read_rules__returns_what_was_installed() -> None:
+@pytest.mark.parametrize("vlans", [False, True])
+def test_read_rules__returns_what_was_installed(vlans: bool) -> None:
     """So a controller that reads its own rules finds no difference."""
-    rules = wanted(10_000)
+    rules = in_vlans() if vlans else wanted(10_000)
     (fill, _) = change_requests(Xids(), diff(SwitchRules(), rules), 1)
     sent = inners(fill.data)
     flows = b"".join(fakes.entry_of_flow_mod(m) for m in sent if m.kind == MessageType.FLOW_MOD)
@@ -238,6 +242,19 @@ def test_read_rules__returns_the_rules_of_watched_ports_as_they_were_written(tre
     assert {rule.meter for rule in rules} == {METER_SPACE + 3 if limits_bps else None}
     for rule in rules:
         assert read_rules(fakes.entry_of(rule), b"").flows == (rule,)
+
+
+def in_vlans() -> SwitchRules:
+    """The rules of a switch with an access port, a trunk at which the policy does not act, and a bond."""
+    names = ("", "", "lag", "lag")
+    vlans = (Vlans("access", 10), Vlans("native-untagged", 20, (10,)), None, None)
+    ports = tuple(
+        Port("s1", n, "", 0, 10**9, edge=True, vlans=of, bond=bond)
+        for n, (of, bond) in enumerate(zip(vlans, names, strict=True), 1)
+    )
+    network = replace(single(), hosts=(), ports=ports, learns=True, unknown="flood")
+    queues = mlfq_map([10_000], queues=2, untagged_queue=1)
+    return switch_rules(network, "s1", {1: queues, 2: None, 3: queues, 4: queues})
 
 
 def test_read_rules__a_rule_that_would_expire_is_foreign() -> None:

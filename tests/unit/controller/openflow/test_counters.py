@@ -14,7 +14,7 @@ from sluice.controller.openflow.counters import flow_columns, learned_flows
 from sluice.controller.openflow.frames import ProtocolViolation
 from sluice.controller.openflow.learn import learn_body, learned_hosts, read_learn
 from sluice.controller.rules import FlowRule, LearnHost, MatchValue, Source
-from sluice.controller.tables import NOT_IP, Table, cookie
+from sluice.controller.tables import NOT_IP, VLAN_PRESENT, Table, cookie
 from sluice.policy import tags
 from sluice.policy.network.description import SeenHost
 from sluice.policy.network.graph import INGRESS_GROUPS
@@ -158,6 +158,17 @@ def test_learned_hosts__one_for_each_sender_with_its_addresses() -> None:
     ]
 
 
+def test_learned_hosts__one_address_in_two_vlans_is_two_hosts() -> None:
+    """VLAN 0: the frame had no VLAN of its own, and its port no native one."""
+    vids = {0: VLAN_PRESENT, 10: VLAN_PRESENT | 10}
+    arp = entry(1, eth_src=MAC, eth_type=0x806, arp_spa="10.9.0.11", vlan_vid=vids[10])
+    body = arp + b"".join(entry(1, eth_src=MAC, vlan_vid=vid) for vid in vids.values())
+    assert learned_hosts(0xA1, body) == [
+        SeenHost(MAC, (0xA1, 1)),
+        SeenHost(MAC, (0xA1, 1), "10.9.0.11", vlan=10),
+    ]
+
+
 def test_learned_hosts__a_probe_for_an_address_is_no_address() -> None:
     body = entry(1, eth_src=MAC, eth_type=0x806, arp_spa="0.0.0.0") + entry(
         1, eth_src=MAC, eth_type=0x86DD, ipv6_src="::"
@@ -172,8 +183,9 @@ def test_learned_hosts__a_multicast_sender_is_no_host() -> None:
 @pytest.mark.parametrize("first_table", [0, 10])
 @pytest.mark.parametrize("source", Source)
 def test_learn_body__reads_back(source: Source, first_table: int) -> None:
-    learns = LearnHost(9, source, first_table)
-    assert read_learn(learn_body(learns)) == learns
+    for vlans in (False, True):
+        learns = LearnHost(9, source, first_table, vlans)
+        assert read_learn(learn_body(learns)) == learns
 
 
 ETH_SRC, ARP_SPA = 0x00000406, 0x00002004

@@ -5,7 +5,7 @@ import json
 import logging
 import uuid
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -170,6 +170,20 @@ def test_set_behaviour__reaches_attached_ports_and_those_attached_later(
     agent.reconcile()
     assert {(s.mark_bytes, s.buffer_bytes) for s in program.on.values()} == {(30_000, 200_000)}
     assert "s2-eth1" in program.on, "a port that is back is taken up"
+
+
+def test_set_vlans__the_program_reads_the_queue_where_rules_write_it(
+    agent: PortAgent, program: FakeProgram
+) -> None:
+    agent.reconcile()
+    agent.set_vlans(known=True)
+    assert all(settings.in_vlan_header for settings in program.on.values())
+    agent.graph = replace(
+        agent.graph, switches=tuple(replace(s, priority_tags=False) for s in agent.graph.switches)
+    )
+    assert not agent.desired(agent.graph.ports[0]).in_vlan_header, "the kernel datapath obeys set_queue"
+    agent.set_vlans(known=False)
+    assert not any(settings.in_vlan_header for settings in program.on.values())
 
 
 def test_apply__a_new_way_of_marking_replaces_the_last(agent: PortAgent, program: FakeProgram) -> None:

@@ -18,7 +18,9 @@ from sluice.hostagent.port.machine_watch import LEAST_WINDOW_S, WINDOW_S, Machin
 from sluice.hostagent.port.network_ports import OwnPorts
 from sluice.hostagent.port.queues import classes, own_burst_bytes
 from sluice.policy.figures.validity import DELAYS, MachineStatus, delay_class
+from sluice.policy.network.description import DeclaredPort
 from sluice.policy.network.graph import Port, Switch, Topology
+from sluice.policy.network.vlans import Vlans
 from sluice.policy.wire.agents import QueueCounters
 from sluice.runtime.command import CommandFailed, run
 from sluice.runtime.identity import Ticks
@@ -257,17 +259,50 @@ def test_take__another_rate_makes_new_queues_and_keeps_the_former_qos(tool: Tool
 
 
 @needs_ovsdb
-def test_unkept__names_vlan_settings_that_rules_ignore_and_interfaces_of_a_bond(tool: Tool) -> None:
+def test_columns__are_the_vlans_in_the_words_of_a_description(tool: Tool) -> None:
     own = OwnPorts(tool, FORMER)
-    assert own.unkept([WEB, UPLINK]) == {}
-    tool(["", "set", "Port", "nic1", "tag=10", "vlan_mode=access"])
-    tool(["", "set", "Port", "up1", "trunks=10,20"])
-    unkept = own.unkept([WEB, UPLINK])
-    assert unkept["rack:nic1"].startswith("has tag=10, vlan_mode=access in Open vSwitch")
-    assert unkept["rack:up1"].startswith("has trunks=10,20 in Open vSwitch")
+    assert own.columns([WEB, UPLINK]) == ({}, {})
+    tool(["", "set", "Port", "nic1", "tag=10", "vlan_mode=native-untagged"])
+    tool(["", "set", "Port", "up1", "trunks=20,10"])
+    kept, unkept = own.columns([WEB, UPLINK])
+    assert not unkept
+    assert kept == {
+        "rack:nic1": DeclaredPort("nic1", tag=10, vlan_mode="native-untagged"),
+        "rack:up1": DeclaredPort("up1", trunks=(10, 20)),
+    }
+    assert kept["rack:nic1"].vlans == Vlans("native-untagged", 10)
+
+
+@needs_ovsdb
+def test_columns__what_rules_would_not_keep_is_named_with_its_remedy(tool: Tool) -> None:
+    own = OwnPorts(tool, FORMER)
+    tool(["", "set", "Port", "nic1", "tag=10", "vlan_mode=dot1q-tunnel"])
+    tool(["", "add-bond", "br0", "bond0", "eth1", "eth2", "--", "set", "Port", "bond0", "tag=20"])
+    bonded = Port("rack", 3, "", 0, GBIT, edge=True, name="eth2")
+    kept, unkept = own.columns([WEB, bonded])
+    assert not kept
+    assert unkept["rack:nic1"].startswith("has vlan_mode=dot1q-tunnel in Open vSwitch")
+    assert unkept["rack:eth2"].startswith("belongs to the bond bond0 of Open vSwitch")
+    assert 'bond = "bond0"' in unkept["rack:eth2"]
+    assert all('forwarding = "leave"' in text for text in unkept.values())
+    assert own.columns([replace(bonded, bond="bond0")]) == ({"rack:eth2": DeclaredPort("eth2", tag=20)}, {})
+
+
+@needs_ovsdb
+def test_take_and_give_back__the_interfaces_of_a_bond_have_one_qos(tool: Tool) -> None:
     tool(["", "add-bond", "br0", "bond0", "eth1", "eth2"])
-    bond = own.unkept([Port("rack", 3, "", 0, GBIT, edge=True, name="eth2")])
-    assert bond["rack:eth2"].startswith("belongs to the bond bond0 of Open vSwitch")
+    before, own = picture(tool), OwnPorts(tool, FORMER)
+    members = [Port("rack", n, "", 0, GBIT, edge=True, name=f"eth{n}", bond="bond0") for n in (1, 2)]
+    own.take(members)
+    assert own.held() == {"eth1", "eth2"}
+    assert own.held(beside=["eth2"]) == frozenset(), "a bond with one port in use keeps its queues"
+    assert own.row_names() == {"br0": "br0", "nic1": "nic1", "up1": "up1", "eth1": "bond0", "eth2": "bond0"}
+    assert [row.get("max-rate") for row in configs(tool, "QoS")].count(str(GBIT)) == 1
+    taken = picture(tool)
+    OwnPorts(tool, FORMER).take(members)
+    assert picture(tool) == taken, "a second time changes nothing"
+    own.give_back(["eth1", "eth2"])
+    assert picture(tool) == before
 
 
 @needs_ovsdb
@@ -280,5 +315,5 @@ def test_take__the_credit_of_the_queues_fits_the_rate(tool: Tool) -> None:
 def test_a_machine_without_open_vswitch_has_no_ports_of_it() -> None:
     own = OwnPorts(service._no_switch, FORMER)
     topology = Topology("network", (), (Switch("rack", 1),), (WEB,))
-    assert not any((own.here(topology), own.interfaces(), own.held(), own.unkept([WEB])))
+    assert not any((own.here(topology), own.interfaces(), own.held(), *own.columns([WEB])))
     assert port_queues.queue_rows(service._no_switch) == []
