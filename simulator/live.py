@@ -123,6 +123,7 @@ class LiveFabric:
         settings, discipline = self._make(link, of_host)
         settings.count_tags = settings.count_queues = not of_host
         settings.tells_hosts = of_host
+        settings.traces = False
         settings.grants_rates = settings.grants_rates or self._grants_rates
         return settings, discipline
 

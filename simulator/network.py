@@ -12,7 +12,7 @@ from sluice.policy.errors import FieldError
 from sluice.policy.figures.metrics import Array
 from sluice.policy.network.graph import Port, Topology, ingress_groups
 from sluice.policy.schema.desired import Policy
-from sluice.policy.schema.field_kinds import MAX_SUB_QUEUES
+from sluice.policy.schema.field_kinds import MAX_SUB_QUEUES, name_port
 from sluice.policy.schemes import Marking, QueueRule, epochs
 from sluice.policy.schemes.ports import (
     HOST_BURST_BYTES,
@@ -162,6 +162,7 @@ def make_fabric(
     _add_ports(fabric, layout, make_port, division)
     _share_buffers(fabric, layout, scenario)
     route(fabric, layout, turn_by_host=scenario.simulator.multipath == "per-packet-and-host")
+    fabric.trace(list(scenario.simulator.traced_flows))
     return fabric, layout
 
 
@@ -305,6 +306,8 @@ def port_maker(policy: Policy, simulator: SimulatorSettings) -> MakePort:
             limits = epochs.level_bytes(policy.throughput_factors)
             settings.epoch_ps = (policy.epoch or 0) * PS_PER_NS
             settings.level_bytes = [*limits, *[0] * (QUEUES - 1 - len(limits))]
+        settings.traces_all = not of_host and name_port(simulator.traced_ports, link.id)
+        settings.traces = settings.traces_all or bool(simulator.traced_flows)
         if simulator.links == "emulated":
             settings.burst_bytes = HOST_BURST_BYTES if of_host else port_burst_bytes(link.rate_bps)
         if of_host and Need.GRANTS in policy.needs:

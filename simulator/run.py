@@ -28,6 +28,7 @@ from sluice.simulator.faults import NEVER_PS, faults_of
 from sluice.simulator.flows import Followers, Ledger, fabric_columns, followers_of
 from sluice.simulator.network import add_transports, make_fabric, port_maker
 from sluice.simulator.taps import Columns, SimulationProgress, Taps, ThresholdsMoved, no_results
+from sluice.simulator.trace import Trace
 
 SLICE_EVENTS = 1_000_000
 """Events between two checks for ended flows and for Ctrl-C."""
@@ -59,6 +60,7 @@ class Simulation:
         self._transports = add_transports(self.fabric, scenario, policy)
         self._loop = PolicyLoop(policy, self.topology, self.fabric, layout, self.taps.thresholds)
         self._faults = faults_of(scenario, layout, self.fabric, ports)
+        self._trace = Trace([*layout.host, *layout.port])
         sampled = [name for name in layout.port if name_port(scenario.simulator.sampled_ports, name)]
         self._sampled_ports, self._sampled_rows = np.asarray(sampled), [layout.port[name] for name in sampled]
 
@@ -111,6 +113,8 @@ class Simulation:
             until_ps = min(clock.next_ps, more_from_ps, self._faults.next_ps)
             reached = self._advance(until_ps)
             self._hand_out(self.fabric.take_results())
+            if self.scenario.simulator.traced_ports or self.scenario.simulator.traced_flows:
+                self.taps.trace(self._trace.take(self.fabric.take_trace(), self.fabric.now_ps))
             self.taps.report(SimulationProgress(self.fabric.now_ps / PS_PER_S, self._ended, self._scheduled))
             is_over = more_from_ps == NEVER_PS and self._ended == self._scheduled
             if is_over and (self._followers is None or self._followers.next_ps is None):

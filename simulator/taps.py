@@ -55,6 +55,9 @@ class Taps:
     ports: Callable[[float, Columns], None] = _ignore
     """At each sample of switch ports: the time in seconds, and columns. `port`: its id. `waiting_bytes`: without the
     packet that it is sending. So far: `sent_bytes`, `sent_packets`, `marked_packets` and `dropped_packets`."""
+    trace: Callable[[Columns], None] = _ignore
+    """Rows of a trace in the order of time: `at_s`, the names of `event`, `packet` and `port` (a window has neither of
+    the last two), and the other columns of `trace.ROW`."""
     report: Callable[[SimulationProgress], None] = _ignore
 
 

@@ -342,6 +342,12 @@ class SimulatorSettings:
         'The ports of sample_ports: "s1:2", all ports of a switch ("s1:*") or all ports ("*").',
         default=("*",),
     )
+    traced_ports: tuple[str, ...] = entry(PORT_NAMES, "Ports whose packets trace.parquet has.", default=())
+    traced_flows: tuple[int, ...] = entry(
+        ListOf(Whole(0, 2**32 - 1)),
+        "Flows whose packets and windows trace.parquet has, by number: from 0 in the order of their starts.",
+        default=(),
+    )
     measure_from_s: float = entry(
         TIME_S,
         "Flows that start before are simulated and recorded, but no figure of the summary or a report counts them.",
@@ -526,9 +532,10 @@ def check_topology(scenario: Scenario, topology: Topology) -> None:
         check_ports(scenario.policy, topology.port_by_id)
     except FieldError as error:
         raise FieldError(f"scheme.{error.field}", error.problem) from None
-    for name in scenario.simulator.sampled_ports:
-        if problem := unknown_port(name, topology.port_by_id):
-            raise FieldError("simulator.sampled_ports", problem)
+    for key in ("sampled_ports", "traced_ports"):
+        for name in getattr(scenario.simulator, key):
+            if problem := unknown_port(name, topology.port_by_id):
+                raise FieldError(f"simulator.{key}", problem)
     ends = {f"{a}-{b}" for port in topology.ports for a, b in permutations((port.switch, port.peer))}
     for i, fault in enumerate(scenario.simulator.faults):
         if fault.link not in ends:

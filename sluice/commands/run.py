@@ -13,8 +13,10 @@ from pathlib import Path
 from sluice.commands import arguments as options
 from sluice.policy.errors import SluiceError
 from sluice.policy.fabrics import SIMULATOR, TESTBED
+from sluice.policy.workload.scenario import TcpVariant
 from sluice.runs import files
 from sluice.runs.files import FABRICS, Resolved
+from sluice.runs.pcap import write_pcap
 from sluice.runs.progress import Progress, check_length, predicted_total_s, predicted_work, progress_file
 from sluice.runtime import extras
 from sluice.simulator.division import Division, divide
@@ -38,6 +40,13 @@ def run_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--threads", type=at_least_one, metavar="N", help="the same as --set simulator.threads=N"
     )
+    parser.add_argument(
+        "--pcap",
+        action="append",
+        default=[],
+        metavar="PORT",
+        help="write what a port sends, such as s1:2, as s1-2.pcap; sets simulator.traced_ports; may be repeated",
+    )
     parser.add_argument("--out", type=options.folder, required=True, help="folder for the bundle")
     parser.add_argument("--replace", action="store_true", help="replace the bundle that --out holds already")
     options.add_yes(parser)
@@ -55,6 +64,10 @@ def run_execute(arguments: argparse.Namespace) -> int:
         settings["workload.flows"] = arguments.flows
     if arguments.threads is not None:
         settings["simulator.threads"] = arguments.threads
+    if arguments.pcap:
+        if arguments.on != SIMULATOR or any("*" in port for port in arguments.pcap):
+            raise SluiceError("--pcap: name one port of the simulator; sluice capture is for the testbed")
+        settings["simulator.traced_ports"] = arguments.pcap
     resolved = files.scenario_from_file(arguments.scenario, settings)
     scenario = resolved.scenario
     files.check_on(scenario, arguments.on)
@@ -76,6 +89,8 @@ def run_execute(arguments: argparse.Namespace) -> int:
         summary = run_scenario(resolved, arguments.out, report, **more)
     print_summary(summary, title=f"{scenario.name}: {scenario.policy.scheme}")
     print(f"bundle: {arguments.out}")
+    for port in arguments.pcap:
+        print(f"packets: {write_pcap(arguments.out, port, scenario.simulator.tcp or TcpVariant())}")
     return 0
 
 

@@ -238,6 +238,7 @@ GROUP_COLUMNS = (
     Column("completion_us", pa.float64(), "Time between the two, in microseconds."),
 )
 GROUPS_SCHEMA = pa.schema([(column.name, column.type) for column in GROUP_COLUMNS])
+_OPTIONAL = ("summary.json", "samples.parquet", "queues.parquet", "groups.parquet", "trace.parquet")
 _ROWS_AT_ONCE = 100_000
 MOST_DROPS = 20
 """Ports in the summary's drops."""
@@ -305,8 +306,8 @@ class BundleWriter:
     ) -> None:
         """`policies`: the rows of policies.json. `version_of` tells the version of each flow, by default the first."""
         out.mkdir(parents=True, exist_ok=True)
-        for optional in ("summary.json", "samples.parquet", "queues.parquet", "groups.parquet"):
-            (out / optional).unlink(missing_ok=True)
+        for optional in (*(out / name for name in _OPTIONAL), *out.glob("*.pcap")):
+            optional.unlink(missing_ok=True)
         _write_json(out / "scenario.json", scenario)
         self._out = out
         (out / POLICIES).write_text(json.dumps(list(policies), indent=2) + "\n")
@@ -315,6 +316,7 @@ class BundleWriter:
         self._versions: set[int] = set()
         self._samples: pq.ParquetWriter | None = None
         self._queues: pq.ParquetWriter | None = None
+        self._trace: pq.ParquetWriter | None = None
         self._port_samples: list[dict[str, npt.NDArray[Any]]] = []
         self._port_sample_rows = 0
         self._groups: dict[str, dict[str, Any]] = {}
@@ -328,7 +330,7 @@ class BundleWriter:
 
     def _close(self) -> None:
         self._write_port_samples()
-        for writer in (self._flows, self._samples, self._queues):
+        for writer in (self._flows, self._samples, self._queues, self._trace):
             if writer is not None and writer.is_open:
                 writer.close()
 
@@ -388,6 +390,12 @@ class BundleWriter:
         if self._samples is None:
             self._samples = pq.ParquetWriter(self._out / "samples.parquet", SAMPLES_SCHEMA)
         self._samples.write_table(pa.Table.from_pylist(list(rows), schema=SAMPLES_SCHEMA))
+
+    def add_trace(self, rows: pa.Table) -> None:
+        """Add rows of a trace. Without any call the bundle has no such file."""
+        if self._trace is None:
+            self._trace = pq.ParquetWriter(self._out / "trace.parquet", rows.schema)
+        self._trace.write_table(rows)
 
     def add_port_samples(self, at_s: float, columns: Mapping[str, npt.NDArray[Any]]) -> None:
         """Add a sample of ports, with the columns of QUEUES_SCHEMA. Without any call the bundle has no such file."""

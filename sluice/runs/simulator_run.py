@@ -168,6 +168,9 @@ def run_on_simulator(
         thresholds=add_thresholds,
         senders=lambda at_s, columns: writer.add_samples(_sample_rows(at_s, columns, run_id, labels)),
         ports=lambda at_s, columns: writer.add_port_samples(at_s, columns),
+        trace=lambda columns: writer.add_trace(
+            pa.table(columns | {"flow": np.char.add(f"{run_id}/", columns["flow"].astype(str))})
+        ),
         report=report_flows,
     )
     simulation = Simulation(scenario, topology, taps, labels, division)

@@ -177,11 +177,12 @@ def port_heartbeats(engine: Engine) -> list[PortHeartbeat]:
     return [beat for beat in beats if isinstance(beat, PortHeartbeat)]
 
 
-@pytest.mark.parametrize("scheme", ["pfabric", "d3", "pdq", "homa", "fish"])
+@pytest.mark.parametrize("scheme", ["pfabric", "d3", "pdq", "homa", "fish", "qjump"])
 def test_policy__another_one_is_in_force_at_the_next_step(engine: Engine, scheme: str) -> None:
     driven = Driven(engine)
     driven.run(0.5)
-    version = driven.put(Policy.from_document({"scheme": scheme}))
+    epoch = {"epoch": "1ms"} if scheme == "qjump" else {}
+    version = driven.put(Policy.from_document({"scheme": scheme, **epoch}))
     driven.run(STEP_S)
     applied = desired.policy_version(engine, version)
     assert applied is not None

@@ -244,7 +244,7 @@ def test_the_page_about_transports_grants_a_packet_at_a_time_to_the_shortest(
     samples = pq.read_table(tmp_path / "results" / "three" / "queues.parquet").to_pydict()
     assert max(samples["waiting_bytes"]) == kit.FRAME
     assert set(samples["dropped_packets"]) == {0}
-    [swept] = tmp_path.glob("results/sweep/**/toy/seed-01/summary.json")
+    [swept] = tmp_path.glob("results/sweep/toy/*/seed-01/summary.json")
     for summary in (tmp_path / "results" / "patient" / "summary.json", swept):
         assert json.loads(summary.read_text())["unfinished"] == 0
     assert "toy" in (tmp_path / "mine.html").read_text()

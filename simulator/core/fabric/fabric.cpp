@@ -107,7 +107,7 @@ std::uint32_t Fabric::add_port(const PortSettings &settings, const Discipline &d
 			"number of parts");
 	auto number = static_cast<std::uint32_t>(network_.ports.size());
 
-	network_.ports.push_back(std::make_unique<Port>(parts_[part]->kind_of(settings), peer, peer_is_host,
+	network_.ports.push_back(std::make_unique<Port>(parts_[part]->kind_of(settings, number), peer, peer_is_host,
 							make_queueing(discipline, settings.bps),
 							queue_maps_.shared({})));
 	number_of_port_.emplace(network_.ports.back().get(), number);
@@ -173,7 +173,8 @@ void Fabric::change_port(std::uint32_t number, const PortSettings &settings, con
 	if (settings.of_link() != changed.settings().of_link())
 		throw std::invalid_argument("change_port: bps, delay_ps, burst_bytes, tells_hosts and flow_control "
 					    "must be those of add_port");
-	changed.adopt(parts_[part_of_port_[number]]->kind_of(settings), make_queueing(discipline, settings.bps));
+	changed.adopt(parts_[part_of_port_[number]]->kind_of(settings, number),
+		      make_queueing(discipline, settings.bps));
 }
 
 void Fabric::change_transport(const TransportSettings &transport)
@@ -288,6 +289,27 @@ std::vector<std::uint32_t> Fabric::path(std::uint64_t id, std::uint16_t source, 
 		numbers.push_back(number_of_port_.at(port));
 	}
 	return numbers;
+}
+
+void Fabric::trace(const std::vector<std::uint64_t> &flows)
+{
+	for (const auto &part : parts_)
+		part->world.trace.flows.insert(flows.begin(), flows.end());
+}
+
+std::vector<TraceRow> Fabric::take_trace()
+{
+	std::vector<TraceRow> rows;
+
+	for (const auto &port : network_.ports)
+		port->catch_up();
+	for (const auto &part : parts_) {
+		auto &some = part->world.trace.rows;
+
+		rows.insert(rows.end(), some.begin(), some.end());
+		some.clear();
+	}
+	return rows;
 }
 
 std::vector<const Flow *> Fabric::flows() const

@@ -105,6 +105,12 @@ class Fabric
 		return parts_.front()->world.now();
 	}
 
+	// Traces the windows of these flows, before they start, and their packets at ports that trace flows.
+	void trace(const std::vector<std::uint64_t> &flows);
+
+	// What was traced since the last call. A packet may be received later than now.
+	std::vector<TraceRow> take_trace();
+
 	// Those that have started. Their order does not depend on threads.
 	std::vector<const Flow *> flows() const;
 

@@ -24,8 +24,9 @@ Part::Part(Network &network, std::uint16_t of_stage, Time near, std::uint64_t se
 	start_.kind = EventKind::FlowStart;
 }
 
-const PortKind &Part::kind_of(const PortSettings &settings)
+const PortKind &Part::kind_of(PortSettings settings, std::uint32_t number)
 {
+	settings.number = settings.traces ? number : 0;
 	for (const auto &kind : kinds_)
 		if (kind->settings == settings)
 			return *kind;

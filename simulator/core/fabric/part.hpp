@@ -47,7 +47,8 @@ class Part
 	Part &operator=(const Part &) = delete;
 	~Part() = default;
 
-	const PortKind &kind_of(const PortSettings &settings);
+	// `number`: of the port.
+	const PortKind &kind_of(PortSettings settings, std::uint32_t number);
 
 	// Flows must be added in the order of their starts, and none may start in the past.
 	void add_flow(const FlowSpec &spec);

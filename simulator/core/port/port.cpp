@@ -106,6 +106,8 @@ void Port::admit(Packet *packet, std::uint8_t from)
 		rank_bytes_[rank_of(*packet)] += packet->frame_bytes;
 	most_bytes_ = std::max(most_bytes_, backlog_bytes_);
 	waiting_.push(packet, now);
+	if (kind.traces)
+		trace(TraceEvent::Queued, *packet, now);
 	if (busy_until_ <= now || busy_until_ == NEVER)
 		send_next(now);
 	else if (kind.flow_control)
@@ -136,6 +138,10 @@ void Port::send_next(Time now)
 	busy_until_ = std::max(busy_until_, now - kind.burst) + kind.rate.time_of(packet->frame_bytes);
 	Time arrives_at = (kind.burst ? now : busy_until_) + kind.delay;
 
+	if (kind.traces)
+		trace(TraceEvent::Sent, *packet, now);
+	if (kind.traces && peer_is_host_)
+		trace(TraceEvent::Received, *packet, arrives_at);
 	if (link_.empty())
 		begin_link(arrives_at);
 	link_.push(packet, arrives_at);
@@ -221,6 +227,15 @@ void Port::stamp(const Packet &packet, Time now) const
 							   .queue_bytes = backlog_bytes_,
 							   .bytes_per_s = kind_->settings.bps / 8,
 						   });
+}
+
+void Port::trace(TraceEvent event, const Packet &packet, Time at) const
+{
+	if (!kind_->settings.traces_all && !kind_->world.trace.flows.contains(packet.flow->id))
+		return;
+	kind_->world.trace.rows.push_back({at, packet.flow->id, backlog_bytes_, kind_->settings.number, packet.number,
+					   packet.next_expected, 0, packet.frame_bytes, event, packet.kind,
+					   packet.tag, packet.queue, packet.ect, packet.ce});
 }
 
 // The packet no longer waits.
@@ -332,6 +347,8 @@ void Port::drop(Packet *packet)
 	dropped_++;
 	if (kind_->counts_queues)
 		(*queue_counters_)[packet->queue].dropped++;
+	if (kind_->traces)
+		trace(TraceEvent::Dropped, *packet, kind_->world.now());
 	tell_host(*packet);
 	kind_->world.lose(packet);
 }
@@ -387,6 +404,8 @@ void Port::mark(Packet *packet)
 	marked_++;
 	if (kind_->counts_queues)
 		(*queue_counters_)[packet->queue].marked++;
+	if (kind_->traces)
+		trace(TraceEvent::Marked, *packet, kind_->world.now());
 }
 
 void Port::count_sent(const Packet &packet)

@@ -290,6 +290,7 @@ class alignas(64) Port : public Event
 	void await_departure();
 	void tell_host(const Packet &packet) const;
 	void stamp(const Packet &packet, Time now) const;
+	void trace(TraceEvent event, const Packet &packet, Time at) const;
 	void take_off(const Packet &packet);
 	bool has_arrival() const;
 	void after_emulated_arrival();

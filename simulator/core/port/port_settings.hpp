@@ -35,6 +35,9 @@ struct PortSettings {
 	bool stamps = false;	    // writes telemetry into data packets
 	bool flow_control = false;  // can be paused, or shares its switch's buffer (shared_buffer.hpp)
 	bool acks_first = false;    // with flow_control: data has the queue after that of its tag, and ACKs pass it
+	bool traces = false;	    // packets of chosen flows (world/trace.hpp) …
+	bool traces_all = false;    // … or of all
+	std::uint32_t number = 0;   // the port's, if it traces (Part::kind_of)
 	std::uint32_t loss_q32 = 0; // part of the arriving packets that are lost by chance; UINT32_MAX: all
 	LevelLimits limits;	    // of a host's own port
 
@@ -43,7 +46,7 @@ struct PortSettings {
 		return std::tie(bps, delay, burst_bytes, buffer_bytes, marking.mark_bytes, marking.mark_max_bytes,
 				marking.phantom_rate_bps, marking.phantom_mark_bytes, marking.mark_most_q32, mark_by,
 				last_queue, last_mark_bytes, drop_order, count_tags, count_queues, grants_rates,
-				tells_hosts, stamps, flow_control, acks_first, loss_q32);
+				tells_hosts, stamps, flow_control, acks_first, traces, traces_all, number, loss_q32);
 	}
 
 	// What belongs to the link itself, and to what its host knows of it.
@@ -79,12 +82,13 @@ struct alignas(64) PortKind {
 	      buffer_bytes(of_ports.buffer_bytes), by_rank(of_ports.by_rank()), counts_tags(of_ports.count_tags),
 	      counts_queues(of_ports.count_queues), grants_rates(of_ports.grants_rates),
 	      tells_hosts(of_ports.tells_hosts), stamps(of_ports.stamps), flow_control(of_ports.flow_control),
-	      acks_first(of_ports.acks_first), limits_levels(of_ports.limits.epoch), loss_q32(of_ports.loss_q32),
-	      admits_by_rank(of_ports.drop_order == DropOrder::Urgency), ranks_matter(sl_ranks_matter(&by_rank)),
-	      has_phantom(of_ports.marking.phantom_rate_bps),
+	      acks_first(of_ports.acks_first), limits_levels(of_ports.limits.epoch), traces(of_ports.traces),
+	      loss_q32(of_ports.loss_q32), admits_by_rank(of_ports.drop_order == DropOrder::Urgency),
+	      ranks_matter(sl_ranks_matter(&by_rank)), has_phantom(of_ports.marking.phantom_rate_bps),
 	      has_ramp(of_ports.marking.mark_max_bytes > of_ports.marking.mark_bytes),
-	      is_plain(!burst && !limits_levels && !counts_queues && !grants_rates && !tells_hosts && !stamps && !flow_control &&
-		       !loss_q32 && !admits_by_rank && !ranks_matter && !has_phantom && !has_ramp),
+	      is_plain(!burst && !limits_levels && !counts_queues && !grants_rates && !tells_hosts && !stamps &&
+		       !flow_control && !traces && !loss_q32 && !admits_by_rank && !ranks_matter && !has_phantom &&
+		       !has_ramp),
 	      marking(of_ports.marking), settings(of_ports)
 	{
 		marking.rate_bps = of_ports.bps;
@@ -97,7 +101,8 @@ struct alignas(64) PortKind {
 	const std::uint64_t buffer_bytes;
 	const sl_by_rank by_rank;
 
-	const bool counts_tags, counts_queues, grants_rates, tells_hosts, stamps, flow_control, acks_first, limits_levels;
+	const bool counts_tags, counts_queues, grants_rates, tells_hosts, stamps, flow_control, acks_first,
+		limits_levels, traces;
 	const std::uint32_t loss_q32;
 	const bool admits_by_rank; // drops by laws/drop_order.h
 	const bool ranks_matter;   // marks or drops go by what waits at each rank

@@ -241,6 +241,14 @@ nb::dict paths(Fabric &fabric, const Column<std::uint64_t> &id, const Column<std
 	return columns;
 }
 
+// Rows of struct TraceRow (world/trace.hpp).
+nb::bytes take_trace(Fabric &fabric)
+{
+	const std::vector<TraceRow> rows = fabric.take_trace();
+
+	return nb::bytes(rows.data(), rows.size() * sizeof(TraceRow));
+}
+
 void set_queue_of(Fabric &fabric, std::uint32_t port, const std::vector<std::uint8_t> &queue_of)
 {
 	QueueMap map = {};
@@ -250,6 +258,11 @@ void set_queue_of(Fabric &fabric, std::uint32_t port, const std::vector<std::uin
 			"set_queue_of: queue_of must have a queue from 0 to 7 for each of the 62 tags");
 	std::copy(queue_of.begin(), queue_of.end(), map.begin());
 	fabric.set_queue_of(port, map);
+}
+
+void set_ingress_group(Fabric &fabric, std::uint32_t port, std::uint8_t group)
+{
+	fabric.port(port).set_ingress_group(group);
 }
 
 } // namespace
@@ -280,12 +293,7 @@ void bind_fabric(nb::module_ &m)
 		.def("unfinished", [](const Fabric &f) { return as_columns(f.unfinished()); })
 		.def("paths", &paths, "id"_a, "source"_a, "sink"_a)
 		.def("set_queue_of", &set_queue_of, "port"_a, "queue_of"_a)
-		.def(
-			"set_ingress_group",
-			[](Fabric &f, std::uint32_t port, std::uint8_t group) {
-				f.port(port).set_ingress_group(group);
-			},
-			"port"_a, "group"_a)
+		.def("set_ingress_group", &set_ingress_group, "port"_a, "group"_a)
 		.def("tag_counters", &tag_counters)
 		.def("end_counters", &end_counters, "groups"_a)
 		.def("queue_counters", &queue_counters)
@@ -294,6 +302,8 @@ void bind_fabric(nb::module_ &m)
 		.def("change_port", &Fabric::change_port, "port"_a, "settings"_a, "discipline"_a)
 		.def("change_transport", &Fabric::change_transport, "transport"_a)
 		.def("add_transport", &Fabric::add_transport, "transport"_a)
+		.def("trace", &Fabric::trace, "flows"_a)
+		.def("take_trace", &take_trace)
 		.def("senders", &senders)
 		.def("windows", &windows)
 		.def_prop_ro("now_ps", [](const Fabric &f) { return f.now(); })

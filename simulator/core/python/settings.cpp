@@ -139,6 +139,8 @@ void bind_port(nb::module_ &m)
 				.def_rw("stamps", &P::stamps)
 				.def_rw("flow_control", &P::flow_control)
 				.def_rw("acks_first", &P::acks_first)
+				.def_rw("traces", &P::traces)
+				.def_rw("traces_all", &P::traces_all)
 				.def_rw("loss_q32", &P::loss_q32);
 
 	bind_field<&P::marking, &sl_vq_settings::mark_bytes>(settings, "mark_bytes");

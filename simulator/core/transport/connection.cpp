@@ -29,6 +29,16 @@ Connection::Connection(World &world, const TransportSettings &settings, Flow &fl
       recovery_(settings, window_, rtt_), pacing_(make_pacing(world.timers, settings, flow, port.bps())),
       timer_(world.timers, EventKind::Retransmission, flow)
 {
+	if (world.trace.flows.contains(flow.spec.id))
+		window_.trace = [this](TraceEvent event) {
+			std::uint32_t cut_to =
+				event == TraceEvent::Window ? UINT32_MAX : window_.slow_start_threshold();
+
+			world_.trace.rows.push_back({.at = now(),
+						     .flow = flow_.spec.id,
+						     .cwnd = std::min(window_.packets(), cut_to),
+						     .event = event});
+		};
 	if (settings.control != Control::file || !settings.file->hooks().telemetry)
 		return;
 	telemetry_ = std::make_unique<Telemetry>();

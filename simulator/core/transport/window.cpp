@@ -62,6 +62,7 @@ void Window::ask_law(const sl_window_sum &sum, const FlowSpec &flow, std::uint64
 	last_ = record;
 	began_ = now;
 	acked_bytes_ = acked_bytes;
+	trace(TraceEvent::Window);
 }
 
 // What happened in the window of data.

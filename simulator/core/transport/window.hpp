@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -18,6 +19,7 @@
 #include "transport/settings.hpp"
 #include "transport/timeout/rtt_estimator.hpp"
 #include "world/random.hpp"
+#include "world/trace.hpp"
 
 namespace sluice
 {
@@ -102,6 +104,9 @@ class Window
 		if (!owned_)
 			cwnd_ = bounded(target_);
 	}
+
+	// A window of data has ended, or the window was cut. Does nothing unless the flow is traced.
+	std::function<void(TraceEvent)> trace = [](TraceEvent) {};
 
 	// What the next flow of the same connection begins with.
 	struct Kept {

@@ -10,6 +10,7 @@
 #include "event/timer.hpp"
 #include "packet/packet_pool.hpp"
 #include "world/random.hpp"
+#include "world/trace.hpp"
 
 namespace sluice
 {
@@ -74,6 +75,7 @@ struct World {
 	// Flows that are complete and of which a packet was dropped. If it was the last one, no
 	// further event would remove the flow.
 	std::vector<CarriedFlow *> orphaned_flows;
+	Trace trace;
 };
 
 } // namespace sluice

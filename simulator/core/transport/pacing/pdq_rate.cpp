@@ -45,12 +45,12 @@ void PdqRate::release(Connection &connection)
 	timer_.set(bps_ > 0 ? std::min(due, next_departure(connection)) : due);
 }
 
-// A sender that sends a packet in more than a round trip probes, too.
+// A sender that sends a packet in more than a round trip probes, too. None probes more often than its link carries packets.
 Time PdqRate::next_probe() const
 {
 	Time trip = headers_.next.round_trip ? headers_.next.round_trip : settings_.timeout.initial;
 
-	return asked_at_ + static_cast<Time>(probing_trips_ * static_cast<double>(trip));
+	return asked_at_ + std::max(static_cast<Time>(probing_trips_ * static_cast<double>(trip)), time_of(1));
 }
 
 void PdqRate::on_timer(Connection &connection)

@@ -76,6 +76,7 @@ bool LossRecovery::begin_reaction(bool marked, Time now)
 {
 	if (board_.lost() && is_open()) {
 		window_.begin_recovery(state_ == State::Reducing, rtt_, now);
+		window_.trace(TraceEvent::LossCut);
 		if (state_ != State::Reducing) {
 			high_ = board_.next();
 			cut_for_loss_ = !marked;
@@ -84,6 +85,7 @@ bool LossRecovery::begin_reaction(bool marked, Time now)
 		state_ = State::Recovery;
 	} else if (marked && state_ == State::Open && takes_marks_) {
 		window_.begin_cut();
+		window_.trace(TraceEvent::MarkCut);
 		high_ = board_.next();
 		cut_for_loss_ = false;
 		state_ = State::Reducing;
@@ -111,6 +113,7 @@ void LossRecovery::on_timeout(Time now)
 		detection_->on_reaction();
 	}
 	window_.after_timeout(is_new, state_ == State::Reducing, rtt_, now);
+	window_.trace(TraceEvent::Timeout);
 	una_at_timeout_ = board_.una();
 	high_ = board_.next();
 	state_ = State::Loss;

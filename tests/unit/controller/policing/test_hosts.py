@@ -113,6 +113,14 @@ def test_an_offence_of_the_store_stays_and_its_term_begins_again() -> None:
     assert [type(verdict) for verdict in switch.verdicts] == [hosts.Restored]
 
 
+def test_a_level_promises_nothing_about_bytes() -> None:
+    switch = Switch()
+    send_false_tags(switch)
+    switch.policing.adopt(Policy.from_document({"scheme": "qjump", "epoch": "1ms"}))
+    assert [type(verdict) for verdict in switch.policing.take_verdicts()] == [hosts.Restored]
+    assert not switch.policing.polices
+
+
 def test_packets_from_before_policing_are_no_offence() -> None:
     """Earlier packets count neither at the ingress nor in a learned flow."""
     switch = Switch()

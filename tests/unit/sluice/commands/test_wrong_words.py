@@ -49,6 +49,7 @@ WRONG: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "run --flows": (RUN, (*NUMBERS, "9" * 40)),
     "run --threads": (RUN, (*NUMBERS, "9" * 40)),
+    "run --pcap": (RUN, ("", "x", "h1", "s1:9", "s1:*", "*")),
     "run --out": (RUN, FOLDERS),
     "run --store": (RUN, STORES),
     "run --event-log": (RUN, OUT_FILES),
