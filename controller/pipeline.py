@@ -175,11 +175,12 @@ _Exits: TypeAlias = tuple[_Exit, ...]
 _MULTICAST = ("01:00:00:00:00:00", "01:00:00:00:00:00")
 
 
-def forwarding_rules(topology: Topology, switch: str, carrying: Collection[int] = frozenset()) -> SwitchRules:
-    """Return the groups and rules that follow from the paths of the network.
+def forwarding_rules(topology: Topology, switch: str, acting: Collection[int] = frozenset()) -> SwitchRules:
+    """Return the groups and rules that follow from the paths of the network, and with VLANs from where the policy acts.
 
-    `carrying`: numbers of the ports at which rules write the queue into the headers of VLANs.
+    `acting`: numbers of the ports at which it does.
     """
+    carrying = acting if PriorityTag.at(topology, switch) is PriorityTag.OWN else ()
     paths: dict[tuple[int | None, str], _Exits] = {}
     for host in topology.hosts:
         vlan, ports = host.vlan if topology.vlans else None, topology.next_ports(switch, host.name)
@@ -198,7 +199,10 @@ def forwarding_rules(topology: Topology, switch: str, carrying: Collection[int] 
 
 
 def _exits(ports: Iterable[Port], vlan: int | None, carrying: Collection[int]) -> _Exits:
-    """Return those of the ports that carry a VLAN, and what becomes of the header there. None: a VLAN without name."""
+    """Return those of the ports that carry a VLAN, and what becomes of the header there.
+
+    `vlan`: None is one that no port names. `carrying`: the ports at which rules write the queue into the header.
+    """
     carried = [port for port in ports if port.carried.carries(vlan)]
     bare = {port.number for port in carried if port.carried.leaves_bare(vlan)}
     off = {number: (rules.SetVlan(0) if number in carrying else rules.PopVlan(),) for number in bare}
@@ -351,12 +355,9 @@ def _to_map(priority: int, match: Match, metadata: Masked | None = None) -> Flow
 class PriorityTag(IntEnum):
     """How rules name the queue in an 802.1p priority, beside `set_queue`."""
 
-    NONE = 0
-    """They do not: the datapath obeys `set_queue`."""
-    PUSHED = 1
-    """In a header that they push."""
-    OWN = 2
-    """In the header that each frame has, in a network whose ports name VLANs."""
+    NONE = 0  # not at all: the datapath obeys `set_queue`
+    PUSHED = 1  # in a header that they push
+    OWN = 2  # in the header that each frame has, in a network whose ports name VLANs
 
     @classmethod
     def at(cls, topology: Topology, switch: str) -> PriorityTag:
@@ -429,11 +430,6 @@ def learning_ports(topology: Topology, switch: str) -> tuple[int, ...]:
     return tuple(p.number for p in topology.ports_of[switch] if p.edge) if topology.learns else ()
 
 
-def carrying_ports(topology: Topology, switch: str, acting: Iterable[int]) -> frozenset[int]:
-    """Return the ports, of these at which the policy acts, whose rules write the queue into the headers of VLANs."""
-    return frozenset(acting) if PriorityTag.at(topology, switch) is PriorityTag.OWN else frozenset()
-
-
 def bridging_rules() -> SwitchRules:
     """Return the rule of a switch that keeps its own forwarding. Open vSwitch then keeps its VLANs and bonds."""
     normal = (rules.Output(tables.NORMAL),)
@@ -449,8 +445,8 @@ def switch_rules(
     """
     reserved, priority_tags = tuple(reserved), PriorityTag.at(topology, switch)
     ports = topology.ports_of[switch]
-    acting = [port for port, queue_map in queue_maps.items() if queue_map is not None]
-    forwarding = forwarding_rules(topology, switch, carrying_ports(topology, switch, acting))
+    acting = {port for port, queue_map in queue_maps.items() if queue_map is not None}
+    forwarding = forwarding_rules(topology, switch, acting)
     bonds = [m for port in ports if len(m := topology.members(port)) > 1 and m[0] is port]
     group_of = ingress_groups(ports)
     hosts_at = {port.number: group_of[port.number] for port in ports if port.edge and not port.uplink}

@@ -26,13 +26,7 @@ import numpy as np
 
 from sluice.controller.changes import Changes, Remap, diff
 from sluice.controller.openflow.counters import CounterReply, Ints
-from sluice.controller.pipeline import (
-    PriorityTag,
-    bridging_rules,
-    carrying_ports,
-    forwarding_rules,
-    switch_rules,
-)
+from sluice.controller.pipeline import PriorityTag, bridging_rules, forwarding_rules, switch_rules
 from sluice.controller.port_settings import PortSettings, ThresholdsInForce
 from sluice.controller.rules import SwitchRules
 from sluice.controller.tables import Table
@@ -297,9 +291,8 @@ class SwitchState:
     def _adopt(self, desired: Desired) -> None:
         self._topology = desired.topology
         self._policy, self._acting = desired.policy, desired.acting_ports(self.name)
-        acting = (self._topology.port_by_id[port].number for port in self._acting)
-        carrying = carrying_ports(self._topology, self.name, acting)
-        self._desired_forwarding = forwarding_rules(self._topology, self.name, carrying)
+        acting = {self._topology.port_by_id[port].number for port in self._acting}
+        self._desired_forwarding = forwarding_rules(self._topology, self.name, acting)
         self._bridges = self.name in desired.bridging
         self._adapts = desired.policy.definition.threshold_rule.adapts
         self._tag_burst_bytes = desired.tag_burst_bytes

@@ -48,6 +48,7 @@ EXPERIMENTS: Mapping[str, str] = {
     "peers": "peers.compare",
     "hpcc_check": "peers.hpcc",
     "homa": "peers.homa",
+    "pdq": "peers.pdq",
     "qjump": "peers.qjump",
     "agreement": "checks.agreement",
     "itself": "checks.itself",

@@ -179,18 +179,10 @@ class _Realiser:
                 "the description and Open vSwitch name different VLANs. Sluice forwards by the description; correct"
                 " one of them",
             )
-        return Port(
-            switch.name,
-            seen.number,
-            peer,
-            peer_port,
-            rate_bps,
-            name=port.name,
-            up=seen.up,
-            managed=managed,
-            vlans=port.vlans or held.vlans,
-            bond=port.bond or "",
+        graph_port = Port(
+            switch.name, seen.number, peer, peer_port, rate_bps, name=port.name, up=seen.up, managed=managed
         )
+        return replace(graph_port, vlans=port.vlans or held.vlans, bond=port.bond or "")
 
     def _undescribed_link(
         self, where: str, switch: DeclaredSwitch, port: DeclaredPort, at: PortAt, *, managed: bool = True

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A port's list of PDQ's flows by itself, for tests/sim/test_pdq.py.
-#include "port/critical_flows.cpp"
+#include "port/critical_flows.hpp"
 
 using namespace sluice;
 

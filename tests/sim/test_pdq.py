@@ -156,10 +156,10 @@ def test_port__lists_two_flows_for_each_that_sends_and_lets_the_later_ones_probe
     for number in range(10):
         assert port.ask(number, 100 + number, bps=RATE / 10) == (RATE / 10, max(1, 0.2 * number))
     for number in range(10, 20):
-        assert port.ask(number, 100 + number) == (0, pytest.approx(0.2 * number))
-    assert port.ask(20, 120) == (0, pytest.approx(4)), "not listed"
-    assert port.ask(21, 119.5) == (0, pytest.approx(4)), "in the place of flow 20"
-    assert port.ask(19, 119) == (0, pytest.approx(3.8))
+        assert port.ask(number, 100 + number) == pytest.approx((0, 0.2 * number))
+    assert port.ask(20, 120) == pytest.approx((0, 4)), "not listed"
+    assert port.ask(21, 119.5) == pytest.approx((0, 4)), "in the place of flow 20"
+    assert port.ask(19, 119) == pytest.approx((0, 3.8))
 
 
 def test_port__the_capacity_shrinks_by_what_waits_every_two_round_trips(port: ListOfFlows) -> None:

@@ -265,17 +265,30 @@ void set_ingress_group(Fabric &fabric, std::uint32_t port, std::uint8_t group)
 	fabric.port(port).set_ingress_group(group);
 }
 
+void bind_totals(nb::class_<Fabric> &fabric)
+{
+	fabric.def_prop_ro("now_ps", [](const Fabric &f) { return f.now(); })
+		.def_prop_ro("hops", [](const Fabric &f) { return f.totals().hops; })
+		.def_prop_ro("events", [](const Fabric &f) { return f.totals().events; })
+		.def_prop_ro("packets_sent", [](const Fabric &f) { return f.totals().sent; })
+		.def_prop_ro("packets_dropped", [](const Fabric &f) { return f.totals().dropped; })
+		.def_prop_ro("packets_under_way", [](const Fabric &f) { return f.packets_in_use(); })
+		.def_prop_ro("flows_under_way", &Fabric::flows_under_way)
+		.def_prop_ro("flows_waiting", &Fabric::flows_waiting);
+}
+
 } // namespace
 
 void bind_fabric(nb::module_ &m)
 {
 	const nb::exception<ThreadsLacking> lacking(m, "ThreadsLacking");
 	const nb::exception<FlowTooLong> too_long(m, "FlowTooLong", PyExc_ValueError);
-	nb::class_<Fabric>(m, "Fabric")
-		.def(nb::init<std::uint16_t, std::uint16_t, const TransportSettings &, const std::vector<Time> &,
-			      std::uint64_t, bool, unsigned, const std::vector<std::uint16_t> &, std::uint32_t>(),
-		     "hosts"_a, "switches"_a, "transport"_a, "near_ps"_a, "seed"_a, "spray_packets"_a,
-		     "threads"_a = 1, "stages"_a = std::vector<std::uint16_t>(), "path_salt"_a = 0)
+	auto fabric = nb::class_<Fabric>(m, "Fabric");
+
+	fabric.def(nb::init<std::uint16_t, std::uint16_t, const TransportSettings &, const std::vector<Time> &,
+			    std::uint64_t, bool, unsigned, const std::vector<std::uint16_t> &, std::uint32_t>(),
+		   "hosts"_a, "switches"_a, "transport"_a, "near_ps"_a, "seed"_a, "spray_packets"_a, "threads"_a = 1,
+		   "stages"_a = std::vector<std::uint16_t>(), "path_salt"_a = 0)
 		.def("add_port", &Fabric::add_port, "settings"_a, "discipline"_a, "peer"_a, "peer_is_host"_a,
 		     "part"_a = 0, "far_parts"_a = std::vector<std::uint16_t>())
 		.def("share_buffer", &Fabric::share_buffer, "bytes"_a, "alpha_q16"_a, "pfc"_a, "margin_bytes"_a,
@@ -305,15 +318,8 @@ void bind_fabric(nb::module_ &m)
 		.def("trace", &Fabric::trace, "flows"_a)
 		.def("take_trace", &take_trace)
 		.def("senders", &senders)
-		.def("windows", &windows)
-		.def_prop_ro("now_ps", [](const Fabric &f) { return f.now(); })
-		.def_prop_ro("hops", [](const Fabric &f) { return f.totals().hops; })
-		.def_prop_ro("events", [](const Fabric &f) { return f.totals().events; })
-		.def_prop_ro("packets_sent", [](const Fabric &f) { return f.totals().sent; })
-		.def_prop_ro("packets_dropped", [](const Fabric &f) { return f.totals().dropped; })
-		.def_prop_ro("packets_under_way", [](const Fabric &f) { return f.packets_in_use(); })
-		.def_prop_ro("flows_under_way", &Fabric::flows_under_way)
-		.def_prop_ro("flows_waiting", &Fabric::flows_waiting);
+		.def("windows", &windows);
+	bind_totals(fabric);
 }
 
 } // namespace sluice

@@ -61,7 +61,8 @@ def test_change_policy__the_ramp_and_what_was_before_it(owner: Client) -> None:
     answer = owner.put(f"{PATH}?wait_s=0", json={"scheme": "datcp", "mark_min": "40KB"})
     policy = answer.json["policy"]
     assert (policy["mark_at"], policy["mark_min"], policy["mark_max"]) == (None, 40_000, 120_000)
-    old = {key: value for key, value in policy.items() if key not in ("mark_min", "mark_max")}
+    ramp = ("mark_min", "mark_max", "mark_chance")
+    old = {key: value for key, value in policy.items() if key not in ramp}
     owner.put(f"{PATH}?wait_s=0", json={**old, "scheme": "dctcp"})
     policy = owner.get(PATH).json["current"]["policy"]
     assert (policy["mark_at"], policy["mark_min"], policy["mark_max"]) == (97_500, None, None)

@@ -13,11 +13,6 @@ GrantedRate::GrantedRate(TimerEvents &timers, const TransportSettings &settings,
 {
 }
 
-bool GrantedRate::may_send(const Connection &connection) const
-{
-	return bps_ > 0 && connection.has_to_send();
-}
-
 Time GrantedRate::packet_time(double bps) const
 {
 	double seconds = 8.0 * (settings_.segment.payload_bytes + settings_.segment.header_bytes) / bps;
@@ -27,6 +22,8 @@ Time GrantedRate::packet_time(double bps) const
 
 Time GrantedRate::next_departure(const Connection &connection) const
 {
+	if (bps_ <= 0 || !connection.has_to_send())
+		return NEVER;
 	return std::max(connection.now(), sent_at_ + packet_time(bps_));
 }
 
@@ -39,13 +36,13 @@ void GrantedRate::send(Connection &connection)
 // The next packet leaves when the rate allows it. A grant may bring that forward.
 void GrantedRate::release(Connection &connection)
 {
-	if (may_send(connection))
-		timer_.set(next_departure(connection));
+	if (Time due = next_departure(connection); due != NEVER)
+		timer_.set(due);
 }
 
 void GrantedRate::on_timer(Connection &connection)
 {
-	if (!timer_.on_event() || !may_send(connection))
+	if (!timer_.on_event() || next_departure(connection) == NEVER)
 		return;
 	send(connection);
 	release(connection);

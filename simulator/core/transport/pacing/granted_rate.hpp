@@ -26,9 +26,7 @@ class GrantedRate : public Pacing
 	// How long a packet of full size takes at a rate; at most a second.
 	Time packet_time(double bps) const;
 
-	bool may_send(const Connection &connection) const;
-
-	// When the next packet may leave, if the flow may send.
+	// When the next packet may leave; NEVER if none may.
 	Time next_departure(const Connection &connection) const;
 	void send(Connection &connection);
 

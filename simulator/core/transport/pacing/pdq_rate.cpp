@@ -2,7 +2,6 @@
 #include "transport/pacing/pdq_rate.hpp"
 
 #include <algorithm>
-#include <utility>
 
 #include "laws/control.h"
 #include "transport/flow.hpp"
@@ -14,18 +13,16 @@ PdqRate::PdqRate(TimerEvents &timers, const TransportSettings &settings, Flow &f
     : GrantedRate(timers, settings, flow)
 {
 	headers_.next.bps = static_cast<double>(link_bps);
-	headers_.next.left =
-		time_of(spec_.until ? UINT32_MAX : packets_of(spec_.bytes, settings.segment.payload_bytes));
-	if (spec_.deadline)
-		headers_.next.deadline = spec_.deadline;
+	headers_.next.deadline = spec_.deadline ? spec_.deadline : NEVER;
+	note_left(spec_.until ? UINT32_MAX : packets_of(spec_.bytes, settings.segment.payload_bytes));
 	flow.scheduling = &headers_;
 }
 
-Time PdqRate::time_of(std::uint64_t packets) const
+void PdqRate::note_left(std::uint64_t packets)
 {
 	double time = static_cast<double>(packets) * static_cast<double>(packet_time(headers_.next.bps));
 
-	return static_cast<Time>(std::min(time, static_cast<double>(NEVER) / 2));
+	headers_.next.left = static_cast<Time>(std::min(time, static_cast<double>(NEVER) / 2));
 }
 
 // A SYN has asked already.
@@ -38,11 +35,8 @@ void PdqRate::begin(Connection &connection)
 
 void PdqRate::release(Connection &connection)
 {
-	if (!connection.has_to_send())
-		return;
-	Time due = std::max(connection.now(), next_probe());
-
-	timer_.set(bps_ > 0 ? std::min(due, next_departure(connection)) : due);
+	if (connection.has_to_send())
+		timer_.set(std::max(connection.now(), std::min(next_departure(connection), next_probe())));
 }
 
 // A sender that sends a packet in more than a round trip probes, too. None probes more often than its link carries packets.
@@ -50,18 +44,21 @@ Time PdqRate::next_probe() const
 {
 	Time trip = headers_.next.round_trip ? headers_.next.round_trip : settings_.timeout.initial;
 
-	return asked_at_ + std::max(static_cast<Time>(probing_trips_ * static_cast<double>(trip)), time_of(1));
+	return asked_at_ + std::max(static_cast<Time>(probing_trips_ * static_cast<double>(trip)),
+				    packet_time(headers_.next.bps));
 }
 
 void PdqRate::on_timer(Connection &connection)
 {
+	const Time now = connection.now();
+
 	if (!timer_.on_event() || !connection.has_to_send())
 		return;
-	if (bps_ > 0 && next_departure(connection) <= connection.now()) {
-		asked_at_ = connection.now();
-		headers_.next.left = time_of(connection.total() - connection.next_new());
+	if (next_departure(connection) <= now) {
+		asked_at_ = now;
+		note_left(connection.total() - connection.next_new());
 		send(connection);
-	} else if (next_probe() <= connection.now()) {
+	} else if (next_probe() <= now) {
 		probe(connection);
 	}
 	release(connection);
@@ -73,37 +70,32 @@ void PdqRate::probe(Connection &connection)
 	connection.send_header(PacketKind::RateRequest);
 }
 
+// A flow that would miss its deadline ends (Early Termination, section 3.2), or goes on as one without a deadline.
 void PdqRate::on_answer(Connection &connection, const Packet &packet)
 {
-	auto header = headers_.take(packet.sent_at);
+	const auto header = headers_.take(packet.sent_at);
+	SchedulingHeader &next = headers_.next;
 
 	if (!header || connection.is_over())
 		return;
 	bps_ = header->paused_by ? 0 : header->bps;
 	probing_trips_ = header->probing_trips;
-	headers_.next.paused_by = header->paused_by;
-	headers_.next.round_trip = connection.rtt().smoothed();
-	end_if_late(connection);
-}
-
-// Early Termination (section 3.2). A flow whose program would rather be late loses its deadline instead.
-void PdqRate::end_if_late(Connection &connection)
-{
-	const Time trip = bps_ > 0 ? 0 : headers_.next.round_trip;
-	const Time left = time_of(connection.total() - connection.next_new());
-
-	if (connection.now() <= headers_.next.deadline - std::max(trip, left))
+	next.paused_by = header->paused_by;
+	next.round_trip = connection.rtt().smoothed();
+	note_left(connection.total() - connection.next_new());
+	if (connection.now() <= next.deadline - std::max(next.left, bps_ > 0 ? 0 : next.round_trip))
 		return;
-	headers_.next.deadline = NEVER;
+	next.deadline = NEVER;
 	if (spec_.on_quench == SL_QUENCH_KILL)
 		connection.kill();
 }
 
-// Ports forget a flow that ends (TERM).
+// Ports forget a flow that is over (TERM).
 void PdqRate::on_over(Connection &connection)
 {
-	if (std::exchange(headers_.leaving, true))
+	if (headers_.leaving)
 		return;
+	headers_.leaving = true;
 	connection.send_header(PacketKind::RateRequest);
 }
 

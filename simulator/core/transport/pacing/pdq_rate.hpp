@@ -33,10 +33,9 @@ class PdqRate final : public GrantedRate
 	}
 
       private:
-	Time time_of(std::uint64_t packets) const;
+	void note_left(std::uint64_t packets);
 	Time next_probe() const;
 	void probe(Connection &connection);
-	void end_if_late(Connection &connection);
 
 	SchedulingHeaders headers_;
 	double probing_trips_ = 1;

@@ -334,3 +334,16 @@ def test_policing_rules__a_demoted_port_learns_its_senders_in_each_rule_if_the_n
     assert len(learning) == len(known) == 6
     assert all(LearnHost(1, Source.ETHERNET) in rule.actions for rule in learning)
     assert not any(LearnHost(1, Source.ETHERNET) in rule.actions for rule in known)
+
+
+@pytest.mark.parametrize("treatment", [Treatment.WATCHED, Treatment.DEMOTED])
+def test_a_treated_port_learns_its_senders_in_their_vlans(treatment: Treatment) -> None:
+    treated = PortTreatments({2: treatment}, {2: 1_000_000})
+    rules = policing_rules(treated, EdgePorts(learning=(2,), vlans=True)).flows
+    learns = [action for rule in rules for action in rule.actions if isinstance(action, LearnHost)]
+    assert learns
+    assert all(action.vlans for action in learns)
+    changes = treatment_changes(treated, PortTreatments(), EdgePorts(learning=(2,), vlans=True))
+    again = [a for rule in changes.modify.flows for a in rule.actions if isinstance(a, LearnHost)]
+    assert again
+    assert all(action.vlans for action in again)

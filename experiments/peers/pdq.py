@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PDQ beside D³, DCTCP and TCP under the query aggregation of its paper, with and without deadlines.
+
+In each round all flows go to one host and start at once. Every scheme has the same flows. The optimum is that of the
+receiver's link alone: the most deadlines that any order meets (Moore, Management Science 1968), or the shortest first.
+"""
+
+from collections.abc import Mapping
+from itertools import pairwise
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from experiments.kit.draw import curve, grid, legend_below, line_of
+from experiments.kit.experiment import Claim, Experiment, Given
+from experiments.kit.flows import Column, read_flow_columns
+from experiments.kit.runners import Planned, ShortRuns, named
+from experiments.kit.runs import Results, noted
+from sluice.policy.units import WIRE_PER_PAYLOAD
+from sluice.runs.files import read_document
+
+SCENARIO = Path(__file__).with_name("pdq.toml")
+SCHEMES = ("pdq", "d3", "dctcp", "tcp")
+HOSTS, RATE_BPS = 12, 1e9
+ROUNDS, ROUND_US = 20, 200_000
+LEAST_BYTES, MOST_BYTES = 2_000, 198_000
+LEAST_DEADLINE_US = 3_000
+COUNTS = (1, 2, 3, 5, 7, 10, 15, 20, 25)
+"""Flows of a round."""
+KINDS: Mapping[str, int] = {"deadlines of 20 ms": 20, "deadlines of 40 ms": 40, "no deadlines": 0}
+"""The mean of the deadlines in ms."""
+MET, BEST, FCT = "deadlines met (%)", "most deadlines that can be met (%)", "mean FCT over the optimum"
+NEAR, SAVED, NOISE = 1.3, 0.75, 1.0
+"""Mean FCTs that count as near the optimum, and as about 30 % lower; percentage points that count as equal."""
+
+
+def flows_of(seed: int, count: int, mean_ms: int) -> list[dict[str, Any]]:
+    """Return the [[workload.flow]] tables. The senders of a round have equally many flows, or one more."""
+    rng = np.random.default_rng((seed, count, mean_ms))
+    tables = []
+    for number in range(ROUNDS):
+        senders = rng.permutation(np.arange(2, HOSTS + 1))
+        for i in range(count):
+            size = rng.integers(LEAST_BYTES, MOST_BYTES, endpoint=True)
+            start = {"start": f"{number * ROUND_US}us", "bytes": f"{size}B", "size_known": True}
+            if mean_ms:
+                deadline_us = max(LEAST_DEADLINE_US, round(rng.exponential(mean_ms * 1000)))
+                start |= {"deadline": f"{deadline_us}us", "quench": "kill"}
+            tables.append({"from": f"h{senders[i % len(senders)]}", "to": "h1", **start})
+    return tables
+
+
+def plan(given: Given) -> Mapping[str, Planned]:
+    document = read_document(SCENARIO)
+    own = document.pop("sweep")["scheme"]
+    planned = {}
+    for kind, mean_ms in KINDS.items():
+        for count in COUNTS[:: 2 if given.quick else 1]:
+            points = [
+                named(
+                    document,
+                    scheme,
+                    seed,
+                    scheme={"name": scheme, **own[scheme]},
+                    workload={"flow": flows_of(seed, count, mean_ms), "vary": False},
+                )
+                for scheme in SCHEMES
+                for seed in given.seeds
+            ]
+            planned[f"{kind}, {count} flows"] = Planned(given.out / f"{count}-{mean_ms}ms", points)
+    return planned
+
+
+def columns(bundle: Path) -> dict[str, float]:
+    """The percentage of deadlines met, and of those that one could meet; or the mean FCT over the optimum."""
+    flows = read_flow_columns(bundle)
+    wire_us = flows.bytes * WIRE_PER_PAYLOAD * 8e6 / RATE_BPS
+    way_us = np.min(flows.ideal_us - wire_us)
+    rounds = [flows.started_s == start_s for start_s in np.unique(flows.started_s)]
+    if np.isnan(flows.deadline_us).all():
+        best_us = [np.cumsum(np.sort(wire_us[each])) + way_us for each in rounds]
+        return {FCT: float(np.mean(flows.need_finished().fct_us) / np.mean(np.concatenate(best_us)))}
+    most = sum(most_in_time(wire_us[each], flows.deadline_us[each] - way_us) for each in rounds)
+    return {MET: 100 * float(np.mean(flows.fct_us <= flows.deadline_us)), BEST: 100 * most / len(flows)}
+
+
+def most_in_time(times: Column, due: Column) -> int:
+    """Return how many jobs one machine can end in time."""
+    chosen: list[float] = []
+    for i in np.argsort(due):
+        chosen.append(float(times[i]))
+        if sum(chosen) > due[i]:
+            chosen.remove(max(chosen))
+    return len(chosen)
+
+
+def by_count(results: Results, kind: str, column: str, scheme: str) -> dict[int, list[float]]:
+    """Return flows of a round → the values of the seeds."""
+    groups = {count: results.groups.get(f"{kind}, {count} flows") for count in COUNTS}
+    return {count: runs.values(column, scheme) for count, runs in groups.items() if runs}
+
+
+def most_flows(met: Mapping[int, list[float]]) -> float:
+    """Return at how many flows of a round 99 % of the deadlines are met, on a line between the measured numbers."""
+    means = [(0, 100.0), *((count, fmean(values)) for count, values in met.items())]
+    for (low, above), (high, below) in pairwise(means):
+        if below < 99:
+            return low + (high - low) * (above - 99) / (above - below)
+    return means[-1][0]
+
+
+def claims(results: Results) -> list[Claim]:
+    verdict = []
+    for kind, mean_ms in KINDS.items():
+        found = {scheme: by_count(results, kind, MET if mean_ms else FCT, scheme) for scheme in SCHEMES}
+        means = {scheme: [fmean(values) for values in of.values()] for scheme, of in found.items()}
+        for scheme in SCHEMES:
+            verdict.append(noted(f"{kind}: {scheme}", ", ".join(f"{value:.3g}" for value in means[scheme])))
+        if mean_ms:
+            ours, theirs = (most_flows(found[scheme]) for scheme in ("pdq", "d3"))
+            what = f"{kind}: flows at which 99 % are met; under D³"
+            verdict.append(Claim(what, "3 times at most", f"{ours:.1f}; {theirs:.1f}", ours > theirs))
+            worst = min(
+                a - b for other in SCHEMES[1:] for a, b in zip(means["pdq"], means[other], strict=True)
+            )
+            what = f"{kind}: points that PDQ is ahead of the best of the others, at least"
+            verdict.append(Claim(what, "never behind", f"{worst:+.1f}", worst >= -NOISE))
+        else:
+            worst = max(means["pdq"])
+            verdict.append(
+                Claim("PDQ's mean FCT over the optimum, at most", "near 1", f"{worst:.2f}", worst <= NEAR)
+            )
+            for scheme in SCHEMES[1:]:
+                ratio = means["pdq"][-1] / means[scheme][-1]
+                what = f"most flows: PDQ's mean FCT over that of {scheme}"
+                verdict.append(Claim(what, "about 0.7", f"{ratio:.2f}", ratio <= SAVED))
+    return verdict
+
+
+def draw(results: Results) -> Figure:
+    figure, [panels] = grid(1, len(KINDS), width=3.6)
+    for panel, (kind, mean_ms) in zip(panels, KINDS.items(), strict=True):
+        column = MET if mean_ms else FCT
+        for marker, scheme in zip("os^v", SCHEMES, strict=True):
+            found = by_count(results, kind, column, scheme)
+            curve(panel, list(found), list(found.values()), line_of(scheme), marker=marker)
+        if mean_ms:
+            best = by_count(results, kind, BEST, "pdq")
+            panel.plot(
+                list(best), [fmean(values) for values in best.values()], "--", color="0.4", label="optimum"
+            )
+        panel.set(xlabel="flows of a round", ylabel=column)
+        panel.set_title(kind, fontsize="medium")
+    legend_below(figure, panels[0])
+    return figure
+
+
+EXPERIMENT = Experiment(
+    claim="Under query aggregation PDQ meets more deadlines than D³, and its mean FCT is near the optimum.",
+    figure="Hong et al., SIGCOMM 2012, Fig. 3",
+    minutes=5,
+    runner=ShortRuns(plan, columns=columns),
+    seeds=(1, 2, 3),
+    quick={"seeds": (1,)},
+    claims=claims,
+    draw=draw,
+)
