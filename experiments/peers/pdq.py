@@ -161,7 +161,7 @@ def draw(results: Results) -> Figure:
 EXPERIMENT = Experiment(
     claim="Under query aggregation PDQ meets more deadlines than D³, and its mean FCT is near the optimum.",
     figure="Hong et al., SIGCOMM 2012, Fig. 3",
-    minutes=5,
+    minutes=4,
     runner=ShortRuns(plan, columns=columns),
     seeds=(1, 2, 3),
     quick={"seeds": (1,)},
