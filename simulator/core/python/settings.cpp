@@ -37,6 +37,12 @@ template <auto group, auto field, class Settings> void bind_field(nb::class_<Set
 		[](Settings &s, Value value) { s.*group.*field = value; });
 }
 
+void load_control(TransportSettings &settings, const std::string &library, const std::vector<std::uint32_t> &values)
+{
+	settings.file = std::make_shared<ControlFile>(library, values);
+	settings.control = Control::file;
+}
+
 void bind_implementation(nb::class_<TransportSettings> &settings)
 {
 	using T = TransportSettings;
@@ -70,21 +76,14 @@ void bind_transport(nb::module_ &m)
 		.value("rfc6298", TimeoutRule::Rfc6298)
 		.value("linux", TimeoutRule::Linux)
 		.value("fixed", TimeoutRule::Fixed);
-	auto settings =
-		nb::class_<T>(m, "TransportSettings")
-			.def(nb::init<>())
-			.def_rw("control", &T::control)
-			.def(
-				"load_control",
-				[](T &s, const std::string &library, const std::vector<std::uint32_t> &values) {
-					s.file = std::make_shared<ControlFile>(library, values);
-					s.control = Control::file;
-				},
-				"library"_a, "parameters"_a)
-			.def("load_transport", &load_transport, "library"_a, "parameters"_a)
-			.def_rw("handshake", &T::handshake)
-			.def_rw("forgets_late", &T::forgets_late)
-			.def_rw("small_queues", &T::small_queues);
+	auto settings = nb::class_<T>(m, "TransportSettings")
+				.def(nb::init<>())
+				.def_rw("control", &T::control)
+				.def("load_control", &load_control, "library"_a, "parameters"_a)
+				.def("load_transport", &load_transport, "library"_a, "parameters"_a)
+				.def_rw("handshake", &T::handshake)
+				.def_rw("forgets_late", &T::forgets_late)
+				.def_rw("small_queues", &T::small_queues);
 
 	bind_field<&T::segment, &SegmentSettings::payload_bytes>(settings, "payload_bytes");
 	bind_field<&T::segment, &SegmentSettings::header_bytes>(settings, "header_bytes");
