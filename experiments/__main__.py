@@ -62,6 +62,7 @@ EXPERIMENTS: Mapping[str, str] = {
     "http_sizes": "checks.http_sizes.run",
     "validity": "checks.validity",
     "live_switch": "checks.live_switch",
+    "racks": "checks.racks.run",
     "perimeter": "checks.perimeter.run",
     "fabrics": "checks.fabrics",
     "soak": "checks.soak",

@@ -282,11 +282,16 @@ __noinline enum sl_vq_verdict arrive(struct __sk_buff *skb, const struct port_se
 	return verdict;
 }
 
-/* Set CE on an ECN-capable packet that has no CE. Returns 1 if it was set. */
+/* Set CE on an ECN-capable packet that has no CE, also behind one VLAN tag. Returns 1 if it was set. */
 static __always_inline int mark(struct __sk_buff *skb)
 {
-	int tos = is_ip(skb) ? ip_tos(skb) : 0;
+	__u32 offset;
+	__be16 ethertype;
+	int tos = 0;
 
+	find_ip(skb, &offset, &ethertype);
+	if (ethertype == bpf_htons(ETH_P_IP) || ethertype == bpf_htons(ETH_P_IPV6))
+		tos = tos_at(skb, offset, ethertype);
 	if (tos < 0 || (tos & ECN_MASK) == ECN_NOT_ECT || (tos & ECN_MASK) == ECN_CE)
 		return 0;
 	return bpf_skb_ecn_set_ce(skb);

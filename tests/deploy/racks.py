@@ -2,18 +2,21 @@
 """The two racks of the script `two-racks`, and the processes of Sluice in them."""
 
 import io
+import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+import tomllib
+from collections.abc import Mapping, Sequence
 from contextlib import closing, redirect_stdout
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from sluice import cli
 from sluice.runtime.command import CommandFailed, run
-from sluice.runtime.http_client import HttpClient, ServerAway
-from sluice.runtime.wait import patient
+from sluice.runtime.http_client import Answer, HttpClient, ServerAway
+from sluice.runtime.wait import patient, wait_until
 from sluice.terminal import console
 
 SCRIPT = Path(__file__).parent / "two-racks"
@@ -55,11 +58,15 @@ class Racks:
 
     @property
     def environment(self) -> dict[str, str]:
-        """For scripts that change the racks."""
+        """For scripts of the racks."""
         return os.environ | {"RACKS": self._prefix}
 
     def _script(self, *words: str) -> None:
         run([str(SCRIPT), *words], env=self.environment, timeout_s=60)
+
+    def change(self, script: Path, action: str) -> None:
+        """Run a script that changes the racks."""
+        run([str(script), action, str(self.folder)], env=self.environment, timeout_s=60)
 
     # ── Machines ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -112,8 +119,8 @@ class Racks:
 
     # ── Processes of Sluice ────────────────────────────────────────────────────────────────────────────────────────
 
-    def start(self, name: str, machine: str, service: str, *argv: str) -> None:
-        """Start a service on a machine, with its output in a file of the folder."""
+    def start(self, name: str, machine: str | None, service: str, *argv: str) -> None:
+        """Start a service on a machine, with its output in a file of the folder. None: in this network namespace."""
         env = os.environ | {"PYTHONPATH": str(ROOT)}
         with (self.folder / f"{name}.log").open("ab") as log:
             argv = (*self._sluice(machine), service, "--config", os.devnull, *argv)
@@ -124,8 +131,9 @@ class Racks:
         process.terminate()
         process.wait(patient(20))
 
-    def _sluice(self, machine: str) -> list[str]:
-        return ["ip", "netns", "exec", self.namespace(machine), sys.executable, "-m", "sluice"]
+    def _sluice(self, machine: str | None) -> list[str]:
+        inside = ["ip", "netns", "exec", self.namespace(machine)] if machine else []
+        return [*inside, sys.executable, "-m", "sluice"]
 
     def start_hub(self) -> None:
         """Start the web process and the controller."""
@@ -150,6 +158,29 @@ class Racks:
         database = f"unix:{self.folder}/{rack}/db.sock"
         self.start(name, rack, "port-agent", *where, "--enrol", str(token), "--database", database)
 
+    def start_agent(self, name: str, machine: str | None, *argv: str) -> None:
+        """Start a host agent on a machine that reaches the hub's files. None: in this network namespace."""
+        where = ("--name", name, "--run-dir", str(self.folder / name), "--web", self._url)
+        self.start(name, machine, "agent", *where, *argv)
+
+    def start_left(self, description: Path, policy: Mapping[str, Any]) -> None:
+        """Start the hub and the agents of switches that forward by themselves, and wait until the policy acts at ports.
+
+        What passed a port before would be in its virtual queue until the port is next empty.
+        """
+        self.start_hub()
+        wait_until(self.network, "the web process answers")
+        self.sluice("network", "apply", str(description))
+        switches = tomllib.loads(description.read_text())["switch"]
+        for switch in switches:
+            self.start_port_agent(switch["name"], name=switch["name"])
+        self.put_policy(policy)
+        for name, port in [(switch["name"], port["name"]) for switch in switches for port in switch["port"]]:
+            wait_until(partial(self.has_queues, name, port), f"{name}:{port} has queues")
+
+    def has_queues(self, switch: str, port: str) -> bool:
+        return "htb 1:8" in self.inside(switch, ["tc", "class", "show", "dev", port])
+
     @property
     def _url(self) -> str:
         return f"unix:{self.folder}/web.sock"
@@ -173,6 +204,11 @@ class Racks:
         with closing(HttpClient(self._url, 30)) as web:
             document: dict[str, Any] = web.get(f"/api/v1/{path}").json()
         return document
+
+    def put_policy(self, document: Mapping[str, Any]) -> Answer:
+        headers = {"Authorization": f"Bearer {TOKEN}"}
+        with closing(HttpClient(self._url, 30)) as web:
+            return web.request("PUT", "/api/v1/policy", json.dumps(document).encode(), headers)
 
     def sluice(self, *words: str) -> tuple[int, str]:
         """Run `sluice COMMAND …` in this process. Returns the exit code and the output. Raises SluiceError."""

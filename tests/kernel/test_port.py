@@ -203,6 +203,25 @@ def test_settings__another_way_of_marking_while_packets_flow(port: Port) -> None
         assert ecn_of(received(capture, 3)) == [want] * 3
 
 
+LEFT = replace(OPEN, by_dscp=True, queue_of=tuple(dscp % 8 for dscp in range(64)))
+"""Of a port of a switch that forwards by itself."""
+
+
+@pytest.mark.parametrize("ip", [ipv4, ipv6])
+def test_marks_packets_of_a_vlan(port: Port, ip: Ip) -> None:
+    program, sender, capture = port
+    program.set(PORT, replace(LEFT, mark_bytes=1, buffer_bytes=10**6, rate_bps=SLOW_BPS))
+    sent = [frame(ip(ECT0, bytes(900)), 10)] * 3
+    for data in sent:
+        sender.send(data)
+    got = received(capture, 3)
+    assert [tci for _, tci in got] == [10] * 3
+    marked = frame(ip(CE, bytes(900)), 10)
+    untagged = marked[:12] + marked[16:]
+    assert [data for data, _ in got][1:] == [untagged] * 2
+    assert program.counters(PORT)[0].marked == 2
+
+
 def test_packets_without_ecn_are_never_marked(port: Port) -> None:
     program, sender, capture = port
     program.set(PORT, PortSettings(mark_bytes=1, buffer_bytes=10**9, rate_bps=SLOW_BPS))
@@ -286,10 +305,6 @@ def test_a_packet_keeps_the_mark_of_others_unless_its_flow_has_a_queue(
         options.ctx_size_in = options.ctx_size_out = len(context)
         assert lib().bpf_prog_test_run_opts(program._program.fd, options) == 0
     assert struct.unpack_from("=I", context, SK_BUFF_MARK) == (left,)
-
-
-LEFT = replace(OPEN, by_dscp=True, queue_of=tuple(dscp % 8 for dscp in range(64)))
-"""Of a port of a switch that forwards by itself."""
 
 
 @pytest.mark.parametrize(("ip", "tci"), [(ipv4, None), (ipv6, 10)], ids=["plain", "VLAN"])

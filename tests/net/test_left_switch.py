@@ -60,12 +60,9 @@ class Rack(Racks):
         flows = self.flows("rack1", bridge="br-int" if self.kind == OVN else BRIDGES["rack1"])
         return ports + "".join(flow for flow in flows if not _LEARNED.search(flow))
 
-    def ovn(self, action: str) -> None:
-        run([str(OVN_SCRIPT), action, str(self.folder)], env=self.environment, timeout_s=60)
-
     def down(self) -> None:
         if self.kind == OVN:
-            self.ovn("down")
+            self.change(OVN_SCRIPT, "down")
         super().down()
 
 
@@ -77,7 +74,7 @@ def keep_apart(racks: Rack) -> None:
             racks.vsctl("rack1", "set", "port", port, f"tag={vlan}")
         return
     if racks.kind == OVN:
-        racks.ovn("up")
+        racks.change(OVN_SCRIPT, "up")
         return
     racks.vsctl("rack1", "del-br", "br-front")
     if racks.kind == FILTERING:
