@@ -78,6 +78,7 @@ export function policyVersion(different = {}, name = "pias") {
       mark_at_core: null,
       mark_min: null,
       mark_max: null,
+      mark_chance: null,
       buffer: 300_000,
       mark_by: "port",
       last_mark_factor: 1,
@@ -86,6 +87,8 @@ export function policyVersion(different = {}, name = "pias") {
       parameters: null,
       urgent_first: true,
       shares: null,
+      throughput_factors: [],
+      epoch: null,
       flow_queues: false,
       sub_queues: null,
       release: null,
@@ -124,6 +127,8 @@ export function topology({ leaves = 2, spines = 1, hosts = 2 } = {}) {
     up: true,
     uplink: false,
     managed: true,
+    vlans: null,
+    bond: "",
   };
   const ports = [];
   for (let leaf = 1; leaf <= leaves; leaf++) {
@@ -140,7 +145,14 @@ export function topology({ leaves = 2, spines = 1, hosts = 2 } = {}) {
   return {
     kind: "leaf-spine",
     parameters: { leaves, spines },
-    hosts: counted(leaves * hosts).map((i) => ({ name: `h${i}`, mac: "", ipv4: "", ipv6: "", port: "" })),
+    hosts: counted(leaves * hosts).map((i) => ({
+      name: `h${i}`,
+      mac: "",
+      ipv4: "",
+      ipv6: "",
+      port: "",
+      vlan: 0,
+    })),
     switches: counted(leaves + spines).map((i) => ({
       name: `s${i}`,
       dpid: i,

@@ -49,7 +49,7 @@ test("sideways: at a right angle, opposite for the opposite direction", () => {
 
 test("hostLabels: hosts that a switch has learned stand behind their port", () => {
   const network = topology({ leaves: 1, spines: 0, hosts: 3 });
-  const learned = { mac: "", ipv6: "", port: "s1:1" };
+  const learned = { mac: "", ipv6: "", port: "s1:1", vlan: 0 };
   network.hosts = [
     { ...learned, name: "mac-0200", ipv4: "192.0.2.7" },
     { ...learned, name: "web1", ipv4: "192.0.2.8" },
