@@ -319,3 +319,13 @@ def test_losses__are_repaired_and_no_port_keeps_a_grant() -> None:
         assert result["fct_ps"][-1] == ASKED + ACROSS + 99 * FULL
         each.assert_nothing_left()
     assert full.port(full.towards[30]).dropped > 0
+
+
+def test_waiting__a_flow_probes_at_most_once_in_the_time_of_a_packet() -> None:
+    """Here headers take no time, because links may send ahead of their rate."""
+    link = Link(RATE, 1, more={"grants_rates": True, "burst_bytes": 100 * FRAME})
+    net = kit.single(3, kit.transport(control=core.Control.pdq), up=link, down=link)
+    net.add(bytes=[10**6, 10**7], start_ps=[0, 0], source=[0, 1], sink=[2, 2])
+    time_ps = 300 * US
+    assert net.run(time_ps, events=100_000), "it ends at this time, not at this number of events"
+    assert 1 < net.port(1).packets <= time_ps / FULL + 1
