@@ -159,7 +159,7 @@ def draw(results: Results) -> Figure:
 
 
 EXPERIMENT = Experiment(
-    claim="HPCC here has the slowdowns of its authors' ns-3 at each flow size, within 10 %; DCQCN has their medians.",
+    claim="HPCC here has the slowdowns of its authors' ns-3 at each size within 10 %, and DCQCN the medians.",
     figure="Li et al., SIGCOMM 2019, section 5.3, by their simulator",
     minutes=8,
     runner=ShortRuns(plan, columns=columns),

@@ -425,7 +425,7 @@ def test_a_port_that_tells_its_host_nothing_holds_no_connection_back() -> None:
 
 def test_change_port__leaves_what_a_port_tells_its_host() -> None:
     net = kit.single(2, transport(), up=host(100 * MBIT), down=FAR)
-    with pytest.raises(ValueError, match="tells_hosts must be those of add_port"):
+    with pytest.raises(ValueError, match="tells_hosts and flow_control must be those of add_port"):
         net.fabric.change_port(0, Link(100 * MBIT, 50 * US).settings(), core.Discipline())
 
 
