@@ -73,7 +73,7 @@ def _p99(runs: Runs, scheme: str, place: int) -> float:
 EXPERIMENT = Experiment(
     claim="Homa's tail slowdown is roughly pFabric's, and lower than PIAS's for almost all sizes.",
     figure="Montazeri et al., SIGCOMM 2018, abstract and section 5.2",
-    minutes=4,
+    minutes=12,
     runner=ShortRuns(plan, columns=columns),
     seeds=(1, 2, 3),
     options=(some_of("--workloads", tuple(FLOWS), "distributions of message sizes"),),
