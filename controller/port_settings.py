@@ -65,8 +65,8 @@ class PortSettings:
         self._in_force: list[_Setting] | None = None
         self._different: set[int] = set()
         """Rows whose desired setting is not in force."""
-        self._changing: dict[int, _Setting] = {}
-        """Rows of the running change."""
+        self._changing: dict[int, _Setting] | None = None
+        """Rows of the running change; None if there is none, or if it was forgotten."""
         self._applied_version = self._changing_version = version
 
     def adopt(self, policy: Policy, version: int, acting: frozenset[str]) -> None:
@@ -114,8 +114,8 @@ class PortSettings:
         return self._in_force is not None and changed
 
     def forget(self) -> None:
-        """Assume nothing about what the switch holds."""
-        self._in_force = None
+        """Assume nothing about what the switch holds, nor what it holds after the running change."""
+        self._in_force = self._changing = None
         self._different.clear()
 
     # ── Changes ─────────────────────────────────────────────────────────────────────────────────
@@ -150,7 +150,9 @@ class PortSettings:
         self._changing_version = self._version
 
     def applied(self) -> list[ThresholdsInForce]:
-        """Put the running change in force. Returns the ports with new thresholds or version."""
+        """Put the running change in force, if it was not forgotten. Returns ports with new thresholds or version."""
+        if self._changing is None:
+            return []
         before = self._in_force
         in_force = list(before) if before is not None else list(self._changing.values())
         news = []

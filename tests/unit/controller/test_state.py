@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One switch: how it comes to what it should hold, and the settings of its ports."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -158,6 +159,43 @@ def test_want__a_running_change_ends_before_the_next() -> None:
     driven.settle()
     assert driven.state.version == 3
     assert driven.thresholds("s1:1") == (tags.snap_to_edge(20 * KB),)
+
+
+def installing(driven: DrivenSwitch) -> None:
+    """All rules of a switch that has just connected."""
+    driven.state.connected(0)
+    driven.state.next_operation(0)
+    driven.state.rules_read(driven.switch.rules)
+
+
+def moving(driven: DrivenSwitch) -> None:
+    """The thresholds of one port."""
+    driven.state._settings.want(1, [20 * KB])
+
+
+def learning(driven: DrivenSwitch) -> None:
+    """The rules of another host."""
+    visitor = Host("visitor", "02:00:00:00:00:99", "", "", port="s1:2")
+    topology = replace(driven.desired.topology, hosts=(*single().hosts, visitor))
+    driven.state.want(replace(driven.desired, topology=topology))
+
+
+@pytest.mark.parametrize("begin", [installing, moving, learning])
+def test_want__acting_elsewhere_during_a_change_is_not_lost(begin: Callable[[DrivenSwitch], None]) -> None:
+    watching = policy("pias", queues=2, thresholds=["10KB"], acts_at=[])
+    driven = settled(watching)
+    begin(driven)
+    operation = driven.state.next_operation(0)
+    assert isinstance(operation, Change)
+    wanted = Desired(single(), 2, replace(watching, acts_at=("s1:3",)))
+    driven.state.want(wanted)
+    driven.switch.apply(as_changes(operation.changes))
+    assert driven.state.applied() == []
+    driven.settle()
+    assert driven.state.version == 2
+    expected = DrivenSwitch(wanted)
+    expected.settle()
+    assert driven.switch.flows == expected.switch.flows
 
 
 # ── Overrides ──────────────────────────────────────────────────────────────────────────────────
