@@ -1,63 +1,59 @@
 # SPDX-License-Identifier: Apache-2.0
 """Frames of other people's traffic, as they leave one machine and arrive at another. It uses no line of Sluice.
 
-frames.py hear INTERFACE    print "ready", then a line for each frame that arrives
-frames.py send INTERFACE MAC    send frames to a machine, to all, and to a group
+frames.py hear INTERFACE [NUMBER]
+    print "ready", then a line for each whole frame, until NUMBER have arrived or one with the text "end"
+frames.py send INTERFACE FRAME…
+    send frames of 1,514 bytes, each as DESTINATION,TCI,DSCP,TEXT; TCI is priority × 8,192 + VLAN, or - for no header
 """
 
 import socket
 import struct
 import sys
-import time
 
-MARK = b"a frame of others"
-BROADCAST, GROUP = "ff:ff:ff:ff:ff:ff", "01:00:5e:01:02:03"
-PAYLOAD_BYTES = 1500
-FRAMES = 4
-PATIENCE_S = 8.0
-"""For the rest of the frames, on a busy machine."""
+MARK = b"frames: "
+PACKET_BYTES = 1500
 _ALL_PROTOCOLS, _IPV4, _VLAN = 3, 0x0800, 0x8100
 _SOL_PACKET, _PACKET_AUXDATA = 263, 8
 _OUTGOING, _VLAN_VALID = 4, 0x10
 
 
-def packet() -> bytes:
-    """An IPv4 packet (UDP) that fills an Ethernet frame."""
-    body = MARK.ljust(PAYLOAD_BYTES - 28, b".")
+def packet(dscp: int, text: str) -> bytes:
+    """An IPv4 packet (UDP) with a text, which fills an Ethernet frame."""
+    body = (MARK + text.encode()).ljust(PACKET_BYTES - 28, b" ")
     addresses = socket.inet_aton("10.9.0.11") + socket.inet_aton("10.9.0.12")
-    head = struct.pack("!BBHHHBBH", 0x45, 0, PAYLOAD_BYTES, 0, 0x4000, 64, 17, 0) + addresses
+    head = struct.pack("!BBHHHBBH", 0x45, dscp << 2, PACKET_BYTES, 0, 0x4000, 64, 17, 0) + addresses
     total = sum(struct.unpack("!10H", head))
-    checksum = ~((total & 0xFFFF) + (total >> 16)) & 0xFFFF
-    head = head[:10] + struct.pack("!H", checksum) + head[12:]
-    return head + struct.pack("!HHHH", 7777, 7, PAYLOAD_BYTES - 20, 0) + body
+    checksum = struct.pack("!H", ~((total & 0xFFFF) + (total >> 16)) & 0xFFFF)
+    udp = struct.pack("!HHHH", 7777, 7, PACKET_BYTES - 20, 0)
+    return head[:10] + checksum + head[12:] + udp + body
 
 
-def send(interface: str, mac: str) -> None:
-    frames = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
-    frames.bind((interface, 0))
-    source = frames.getsockname()[4]
-    for to, vlan, priority in ((mac, 10, 0), (mac, 10, 5), (BROADCAST, 10, 0), (GROUP, 0, 0)):
-        tag = struct.pack("!HH", _VLAN, priority << 13 | vlan) if vlan else b""
+def send(interface: str, frames: list[str]) -> None:
+    out = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+    out.bind((interface, 0))
+    source = out.getsockname()[4]
+    for frame in frames:
+        to, tci, dscp, text = frame.split(",")
+        tag = b"" if tci == "-" else struct.pack("!HH", _VLAN, int(tci))
         head = bytes.fromhex(to.replace(":", "")) + source + tag
-        frames.send(head + struct.pack("!H", _IPV4) + packet())
-        time.sleep(0.02)
+        out.send(head + struct.pack("!H", _IPV4) + packet(int(dscp), text))
 
 
-def hear(interface: str) -> None:
+def hear(interface: str, number: int) -> None:
     frames = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(_ALL_PROTOCOLS))
     frames.bind((interface, 0))
     frames.setsockopt(_SOL_PACKET, _PACKET_AUXDATA, 1)  # the kernel keeps the VLAN tag beside the frame
-    frames.settimeout(0.1)
     print("ready", flush=True)
-    until, heard = time.monotonic() + PATIENCE_S, 0
-    while heard < FRAMES and time.monotonic() < until:
-        try:
-            frame, extra, _, where = frames.recvmsg(65536, 256)
-        except TimeoutError:
+    while number:
+        frame, extra, _, where = frames.recvmsg(65536, 256)
+        if where[2] == _OUTGOING or MARK not in frame or len(frame) != 14 + PACKET_BYTES:
             continue
-        if where[2] != _OUTGOING and MARK in frame:
-            print(frame[:6].hex(":"), _tag(extra), len(frame), flush=True)
-            heard += 1
+        text = frame.partition(MARK)[2].decode().rstrip()
+        if text == "end":
+            return
+        print(text, _tag(extra), flush=True)
+        number -= 1
 
 
 def _tag(extra: list[tuple[int, int, bytes]]) -> str:
@@ -72,6 +68,6 @@ def _tag(extra: list[tuple[int, int, bytes]]) -> str:
 
 if __name__ == "__main__":
     if sys.argv[1] == "hear":
-        hear(sys.argv[2])
+        hear(sys.argv[2], int(sys.argv[3]) if sys.argv[3:] else -1)
     else:
-        send(sys.argv[2], sys.argv[3])
+        send(sys.argv[2], sys.argv[3:])

@@ -8,10 +8,10 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Mapping, Sequence
-from contextlib import closing, redirect_stdout
+from contextlib import ExitStack, closing, redirect_stdout
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from sluice import cli
 from sluice.runtime.command import CommandFailed, run
@@ -36,6 +36,8 @@ ADDRESSES = {
     "outside": "198.51.100.2",
 }
 TOKEN = "a-token-for-tests"
+Sent = tuple[str, str]
+"""A machine, and the frame that it sends: see `frames.py`."""
 
 
 class Racks:
@@ -86,16 +88,22 @@ class Racks:
             return False
         return True
 
-    def frames(self, source: str, to: str, mac: str) -> list[str]:
-        """Send the frames of `frames.py` from one machine. Return those that arrive at another."""
-        hear, send = ([sys.executable, str(FRAMES), action, "eth0"] for action in ("hear", "send"))
-        with subprocess.Popen(
-            ["ip", "netns", "exec", self.namespace(to), *hear], stdout=subprocess.PIPE, text=True
-        ) as heard:
-            assert heard.stdout is not None
-            heard.stdout.readline()
-            self.inside(source, [*send, mac])
-            return heard.stdout.read().splitlines()
+    def heard(self, at: Sequence[str], *sent: Sent, number: int | None = None) -> dict[str, list[str]]:
+        """Send frames by `frames.py`. Return what some machines hear until a frame "end", or until it is `number`."""
+        program = [sys.executable, str(FRAMES)]
+        with ExitStack() as stack:
+            ears: dict[str, IO[str]] = {}
+            for machine in at:
+                argv = ["ip", "netns", "exec", self.namespace(machine), *program, "hear", "eth0"]
+                argv += [] if number is None else [str(number)]
+                process = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
+                ear = stack.enter_context(process).stdout
+                assert ear is not None
+                assert ear.readline() == "ready\n"
+                ears[machine] = ear
+            for machine, frame in sent:
+                self.inside(machine, [*program, "send", "eth0", frame])
+            return {machine: ear.read().splitlines() for machine, ear in ears.items()}
 
     def vsctl(self, rack: str, *words: str) -> str:
         return self.inside(rack, ["ovs-vsctl", f"--db=unix:{self.folder}/{rack}/db.sock", *words])

@@ -148,11 +148,14 @@ def test_other_traffic__multicast_neighbours_vlans_and_long_frames(racks: Racks,
         lambda: racks.flows("rack1", "table=4,metadata=0x2/0xffffff")[-1].count("push_vlan"),
         "the policy acts",
     )
-    assert sorted(racks.frames("web1", "web2", "52:54:00:00:00:12")) == [
-        "01:00:5e:01:02:03 no vlan 1514",
-        "52:54:00:00:00:12 vlan 10 priority 0 1514",
-        "52:54:00:00:00:12 vlan 10 priority 5 1514",
-        "ff:ff:ff:ff:ff:ff vlan 10 priority 0 1514",
+    all_hosts, group, web2 = "ff:ff:ff:ff:ff:ff", "01:00:5e:01:02:03", "52:54:00:00:00:12"
+    tags = [(web2, 10), (web2, 5 << 13 | 10), (all_hosts, 10), (group, "-")]
+    sent = [("web1", f"{to},{tci},0,{to}") for to, tci in tags]
+    assert sorted(racks.heard(["web2"], *sent, number=len(sent))["web2"]) == [
+        f"{group} no vlan",
+        f"{web2} vlan 10 priority 0",
+        f"{web2} vlan 10 priority 5",
+        f"{all_hosts} vlan 10 priority 0",
     ]
     for machine, interface in (
         ("web1", "eth0"),

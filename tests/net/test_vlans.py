@@ -5,10 +5,7 @@ VLAN 10 has web1 and db1, VLAN 20 has web2 and db2, and web3 is at a trunk. What
 its own VLAN that was sent last. So what it has not heard until then does not come.
 """
 
-import subprocess
-import sys
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
@@ -22,14 +19,11 @@ from sluice.runtime.wait import wait_until
 from sluice.store.desired import current_topology
 from sluice.store.engine import open_store
 from sluice.store.observed import find_agent
-from tests.deploy.racks import ADDRESSES, BRIDGES, SCRIPT, Racks
+from tests.deploy.racks import ADDRESSES, BRIDGES, Racks, Sent
 
-FRAMES = SCRIPT.with_name("tagged_frames.py")
 ALL = "ff:ff:ff:ff:ff:ff"
 MAC = {name: f"52:54:00:00:00:{address.rpartition('.')[2]}" for name, address in ADDRESSES.items()}
 TO_WEB3 = "br-front:3"
-Sent = tuple[str, str]
-"""A machine, and what it sends: "DESTINATION,VLAN,DSCP,TEXT"."""
 ENDS = tuple((machine, f"{ALL},-,0,end") for machine in ("web1", "web2", "db1", "db2"))
 """A last broadcast to every machine."""
 
@@ -100,30 +94,7 @@ def native(racks: Racks, name: str) -> int | None:
 
 def heard(racks: Racks, at: Sequence[str], *sent: Sent) -> dict[str, list[str]]:
     """Send frames, and a last one to every machine. Return what some machines have heard before it."""
-    with ExitStack() as stack:
-        ears = {}
-        for machine in at:
-            argv = [
-                "ip",
-                "netns",
-                "exec",
-                racks.namespace(machine),
-                sys.executable,
-                str(FRAMES),
-                "hear",
-                "eth0",
-            ]
-            ears[machine] = stack.enter_context(subprocess.Popen(argv, stdout=subprocess.PIPE, text=True))
-        outputs = {}
-        for ear in ears.values():
-            assert ear.stdout is not None
-            assert ear.stdout.readline() == "ready\n"
-        for machine, frame in (*sent, *ENDS):
-            racks.inside(machine, [sys.executable, str(FRAMES), "send", "eth0", frame])
-        for machine, ear in ears.items():
-            assert ear.stdout is not None
-            outputs[machine] = ear.stdout.read().splitlines()
-        return outputs
+    return racks.heard(at, *sent, *ENDS)
 
 
 def echoes(racks: Racks, machine: str) -> int:
