@@ -53,12 +53,13 @@ def _check_shared_buffer(scenario: Scenario, policy: Policy, *, pfc: bool) -> No
         raise FieldError(
             "simulator.shared_buffer",
             f"must not stand beside scheme {policy.scheme}, whose ports choose what they drop. "
-            "With urgent_first = false, or with pfc, they do not, except those of d3 and pfabric",
+            "With urgent_first = false, or with pfc, they do not, except those of d3, pdq and pfabric",
         )
     if pfc and (scenario.simulator.uplink in ("kernel", "unshaped") or Need.GRANTS in policy.needs):
         raise FieldError(
             "simulator.shared_buffer.pfc",
-            'must be false with uplink = "kernel" or "unshaped" and with scheme homa: their hosts would not resume',
+            'must be false with uplink = "kernel" or "unshaped", with scheme homa and with a transport of your own: '
+            "their hosts would not resume",
         )
 
 

@@ -17,6 +17,7 @@ from sluice.dataplane.port import PortProgram
 from sluice.dataplane.sockopt import Attachment
 from sluice.dataplane.watch import Watch
 from sluice.runtime.command import CommandFailed, run
+from sluice.topologies.commands import shaper
 from tests.kernel.capture import Capture
 from tests.kernel.lab import Namespace, address, connect, connected
 from tests.kernel.port_frames import OPEN, PORT, Port
@@ -175,3 +176,14 @@ def flows(hook: Attachment) -> Iterator[Map]:
     """The kernel's socket storage, in which the tests write like a congestion control."""
     with load("sockopt") as same:
         yield same.map("sluice_flow_2")
+
+
+@pytest.fixture
+def shaped(pair: Pair, request: pytest.FixtureRequest) -> Iterator[Pair]:
+    """A pair whose host a has a link of the module's rate, and a receiver at b. This thread is in host a."""
+    with pair.b:
+        receiver = socket.socket(type=socket.SOCK_DGRAM)
+    receiver.bind((V4["b"], request.module.PORT))
+    with receiver, pair.a:
+        run(["tc", "-batch", "-"], stdin=shaper("eth0", request.module.LINK_BPS))
+        yield pair

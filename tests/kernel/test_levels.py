@@ -3,7 +3,7 @@
 
 import re
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 
 import pytest
@@ -17,8 +17,7 @@ from sluice.policy.errors import EnvironmentLacking
 from sluice.policy.schema.desired import Policy
 from sluice.policy.units import FRAME_BYTES
 from sluice.policy.wire.agents import HostSettings
-from sluice.runtime.command import run
-from sluice.topologies.commands import LINK_CLASS, shaper
+from sluice.topologies.commands import LINK_CLASS
 from tests.kernel.capture import FIN, SYN, Capture
 from tests.kernel.conftest import V4, V6, Pair
 from tests.kernel.lab import collected, send_and_receive
@@ -30,17 +29,6 @@ UDP_BYTES = FRAME_BYTES - 42
 """Payload of a datagram that fills a frame."""
 LEVELS = {"scheme": "qjump", "epoch": "100ms", "throughput_factors": [1, 3]}
 LINK_BPS = 50_000_000
-
-
-@pytest.fixture
-def shaped(pair: Pair) -> Iterator[Pair]:
-    """A pair whose host a has the link of a testbed, and a receiver at b. This thread is in host a."""
-    with pair.b:
-        receiver = socket.socket(type=socket.SOCK_DGRAM)
-    receiver.bind((V4["b"], PORT))
-    with receiver, pair.a:
-        run(["tc", "-batch", "-"], stdin=shaper("eth0", LINK_BPS))
-        yield pair
 
 
 @pytest.mark.parametrize("host", [V4["b"], V6["b"]], ids=["ipv4", "ipv6"])

@@ -3,7 +3,6 @@
 
 import re
 import socket
-from collections.abc import Iterator
 
 import pytest
 
@@ -14,9 +13,8 @@ from sluice.hostagent.tagger import HostTagger
 from sluice.policy.errors import EnvironmentLacking, SluiceError
 from sluice.policy.schema.desired import Policy, host_queue_map
 from sluice.policy.wire.agents import HostSettings
-from sluice.runtime.command import run
 from sluice.runtime.wait import wait_until
-from sluice.topologies.commands import LINK_CLASS, shaper
+from sluice.topologies.commands import LINK_CLASS
 from tests.kernel.capture import Capture
 from tests.kernel.conftest import V4, Pair
 from tests.kernel.lab import collected
@@ -25,17 +23,6 @@ LINK_BPS = 4_000_000
 PORT = 9
 LARGE_PACKETS, SMALL_PACKETS, BYTES = 60, 5, 1400
 PIAS = Policy.from_document({"scheme": "pias", "queues": 2, "thresholds": ["10KB"]})
-
-
-@pytest.fixture
-def shaped(pair: Pair) -> Iterator[Pair]:
-    """A pair whose host a has the slow link of a testbed, and a receiver at b. This thread is in host a."""
-    with pair.b:
-        receiver = socket.socket(type=socket.SOCK_DGRAM)
-    receiver.bind((V4["b"], PORT))
-    with receiver, pair.a:
-        run(["tc", "-batch", "-"], stdin=shaper("eth0", LINK_BPS))
-        yield pair
 
 
 def qdiscs(pair: Pair) -> list[str]:
