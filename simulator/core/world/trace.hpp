@@ -15,7 +15,7 @@ namespace sluice
 
 enum class TraceEvent : std::uint8_t { Queued, Sent, Received, Marked, Dropped, Window, MarkCut, LossCut, Timeout };
 
-// simulator/taps.py reads it as it is, and has the names of events and packets.
+// simulator/trace.py reads it as it is, and has the names of events and packets.
 struct TraceRow {
 	Time at;
 	std::uint64_t flow;
