@@ -46,6 +46,7 @@ KEEPALIVE_S = 75.0
 server would close the connection under the next one."""
 MOST_HEADER_BYTES = 16_000
 """A browser with many cookies needs some thousand."""
+LONG_HEADER = 431, "long-header", f"the header has more than {MOST_HEADER_BYTES} bytes"
 READ_BYTES = 16_384
 """Read at a time. It is more than a header may have, because Tornado looks for the end before the length."""
 BODY_S = 10.0
@@ -81,7 +82,6 @@ PLAIN, UNIX, AGENTS = "plain", "unix", "agents"
 FLOWS_PATH, AGENTS_PATH = "/api/v1/flows", "/api/v1/agents/"
 STREAM_PATH = "/api/v1/events"
 HEALTH_PATHS = ("/api/v1/health", "/health")
-PEEKED_BYTES = 64
 HEALTH_FIRST_BYTES = tuple(f"GET {path}".encode() for path in HEALTH_PATHS)
 AGENTS_FIRST_BYTES = tuple(f"POST {path}".encode() for path in (FLOWS_PATH, AGENTS_PATH))
 """How a first request begins that waits for no turn: agents' documents have threads of their own."""
@@ -208,7 +208,7 @@ class Bridge:
         self._accept(kind, listener, Allowance(AT_ONCE / PAUSE_S, AT_ONCE, self.loop.time()), AT_ONCE)
 
     def _accept(self, kind: str, listener: socket.socket, allowance: Allowance, most: int) -> None:
-        self.loop.add_reader(listener, self._accept, kind, listener, allowance, AT_ONCE)
+        self.loop.add_reader(listener.fileno(), self._accept, kind, listener, allowance, AT_ONCE)
         pause_s = PAUSE_S
         for _ in range(most):
             if most == AT_ONCE and not allowance.has_one(self.loop.time()):
@@ -227,7 +227,7 @@ class Bridge:
             else:
                 accepted.setblocking(False)
                 Connection(self, kind, accepted, str(address[0]) if address else "").open()
-        self.loop.remove_reader(listener)
+        self.loop.remove_reader(listener.fileno())
         if not self.services.stopping.is_set():
             self.loop.call_later(pause_s, self._accept, kind, listener, allowance, AFTER_PAUSE)
 
@@ -295,7 +295,7 @@ class Bridge:
     async def end(self, within_s: float) -> None:
         """Accept nothing more, end the streams, and give running requests a moment."""
         for listener in self._listeners:
-            self.loop.remove_reader(listener)
+            self.loop.remove_reader(listener.fileno())
         self.services.stopping.set()
         self._wake_all()
         until = self.loop.time() + within_s
@@ -306,6 +306,11 @@ class Bridge:
 def has_gone(connection: socket.socket) -> bool:
     """Return whether a TCP client has ended its side already. It gets no answer then, so its request costs little."""
     return connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] == _CLOSE_WAIT
+
+
+def begins_long_header(first: bytes) -> bool:
+    """Return whether these bytes, the first of a connection, begin a header that is too long."""
+    return len(first) > MOST_HEADER_BYTES and b"\n\n" not in first.replace(b"\r", b"")
 
 
 class Connection(httputil.HTTPServerConnectionDelegate):
@@ -326,19 +331,23 @@ class Connection(httputil.HTTPServerConnectionDelegate):
             return
         self._expect(408, "too-slow", f"no complete header within {HEADER_S:.0f} s")
         if not self._begin():
-            self.bridge.loop.add_reader(self.socket, self._begin)
+            # By number: of a new socket, asyncio makes a text with both addresses, which costs two system calls.
+            self.bridge.loop.add_reader(self.socket.fileno(), self._begin)
 
     def _begin(self) -> bool:
         """Let the first request have its turn, or end. Returns False if no byte has come."""
         try:
-            first = self.socket.recv(PEEKED_BYTES, socket.MSG_PEEK)
+            first = self.socket.recv(MOST_HEADER_BYTES + 1, socket.MSG_PEEK)
         except BlockingIOError:
             return False
         except OSError:
             first = b""
-        self.bridge.loop.remove_reader(self.socket)
+        self.bridge.loop.remove_reader(self.socket.fileno())
         if not first:
             self.end()
+        elif self.kind != AGENTS and begins_long_header(first):
+            self.linger()
+            self.refuse(*LONG_HEADER)
         elif self.kind == PLAIN and not first.startswith(AGENTS_FIRST_BYTES):
             self._expect(503, "busy", "too many requests came at once; try again in a moment")
             self.bridge.pace.admit(self, self._read, is_health=first.startswith(HEALTH_FIRST_BYTES))
@@ -451,7 +460,7 @@ class Connection(httputil.HTTPServerConnectionDelegate):
         if self._stream is not None:
             self._stream.close()
         elif self.socket.fileno() >= 0:
-            self.bridge.loop.remove_reader(self.socket)
+            self.bridge.loop.remove_reader(self.socket.fileno())
             self.socket.close()
         self.bridge.pace.forget(self)
 
@@ -478,9 +487,8 @@ class _Stream(IOStream):
 
     def close(self, exc_info: Any = False) -> None:
         if isinstance(exc_info, UnsatisfiableReadError) and not self.closed():
-            problem = f"the header has more than {MOST_HEADER_BYTES} bytes"
             with suppress(OSError):
-                self._connection.socket.send(refusal(431, "long-header", problem))
+                self._connection.socket.send(refusal(*LONG_HEADER))
                 self._connection.linger()
         super().close(exc_info)
 

@@ -285,7 +285,7 @@ api = Api("network", __name__, "Health, topology, schemes")
 
 @api.get("/health", answers=HealthAnswer)
 def health() -> Response:
-    """Whether the store, the controller, its switches and the agents work. The answer may be 0.2 s old."""
+    """Whether the store, the controller, its switches and the agents work. The answer may be 0.5 s old."""
     return Response(services().health.get(_health_now), mimetype="application/json")
 
 

@@ -288,8 +288,8 @@ class SharedAnswer:
 
 
 EXTENSION = "sluice"
-HEALTH_S = 0.2
-"""How old an answer about the health may be. To make one, the store is asked six times."""
+HEALTH_S = 0.5
+"""How old an answer about the health may be. To make one, the store is asked six times, and all heartbeats are read."""
 
 
 class Services:

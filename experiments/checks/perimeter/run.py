@@ -154,6 +154,8 @@ def _serving(folder: Path, given: Given) -> Iterator[Web]:
         wait_until(
             lambda: web_answers(f"http://{address}", process, log), "the web process answers", timeout_s=120
         )
+        with closing(HttpClient(f"http://{address}", TIMEOUT_S)) as web:
+            wait_until(lambda: web.get("/api/v1/flows?limit=1").json()["flows"], "flows end", timeout_s=120)
         yield Web(port, _child_that_listens(address), f"http://{address}")
     finally:
         stop(process, grace_s=60)

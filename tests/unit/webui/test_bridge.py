@@ -15,7 +15,16 @@ from flask import Flask
 from sluice.webui import bridge as bridge_module
 from sluice.webui.access import Channel
 from sluice.webui.api import MAX_BODY_BYTES
-from sluice.webui.bridge import BURST, PLAIN, TURNS_PER_S, Bridge, Pace, kind_of
+from sluice.webui.bridge import (
+    BURST,
+    MOST_HEADER_BYTES,
+    PLAIN,
+    TURNS_PER_S,
+    Bridge,
+    Pace,
+    begins_long_header,
+    kind_of,
+)
 from sluice.webui.services import EXTENSION, Services, StreamPlaces
 from tests.unit.webui.conftest import TOKEN
 from tests.unit.webui.records import record
@@ -181,7 +190,7 @@ def test_pace__after_a_burst_the_newest_go_first_at_the_rate() -> None:
     assert begun[-1] == -2
 
 
-def test_pace__each_request_of_a_connection_waits_for_its_turn_but_no_agents_document(
+def test_pace__each_request_waits_for_its_turn_but_no_agents_document_and_no_long_header(
     app: Flask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     turns: list[bool] = []
@@ -209,7 +218,17 @@ def test_pace__each_request_of_a_connection_waits_for_its_turn_but_no_agents_doc
     assert asyncio.run(three_at_once()).count(b"HTTP/1.1 200 ") == 3
     assert turns == [True] * 3
     assert [reply.status for reply in call(app, flows)] == [200]
+    [refused] = call(app, request("GET", "/" + "a" * MOST_HEADER_BYTES))
+    assert (refused.status, refused.code) == (431, "long-header")
     assert len(turns) == 3
+
+
+@pytest.mark.parametrize("end", [b"\r\n\r\n", b"\n\n", b"\r\n\n", b"\n\r\n"])
+def test_begins_long_header__not_if_its_end_is_there(end: bytes) -> None:
+    body = b"a" * MOST_HEADER_BYTES
+    assert not begins_long_header(b"GET / HTTP/1.1" + end + body)
+    assert begins_long_header(b"GET /" + body)
+    assert not begins_long_header(body)
 
 
 def test_a_long_body_is_a_413(app: Flask) -> None:

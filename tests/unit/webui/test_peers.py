@@ -57,6 +57,8 @@ def test_loopback__the_user_who_owns_the_other_end(
         connection, _ = listener.accept()
         with client, connection:
             assert uid_of(connection) == user
+            client.close()
+            assert uid_of(connection) is None, "no one waits for the answer"
 
 
 RECEIVED = {"source": "watched", "retransmissions": None, "ideal_us": None}
