@@ -115,9 +115,7 @@ def _as_our_columns(
     if numbered:
         said.append("hosts are numbered from 0: 0 is h1")
     if hosts:
-        addresses = [*hosts]
-        ends = f"{addresses[0]} is h1, {addresses[-1]} is h{len(hosts)}"
-        said.append(f"hosts are the {len(hosts)} addresses in their order: {ends}")
+        said.append(f"hosts are the {len(hosts)} addresses in their order: {next(iter(hosts))} is h1")
     time = next((column for column in columns if column.startswith("time_")), None)
     text = str(first.get(time, "")).replace(",", ".") if time else ""
     since = Decimal(text) if time == "time_s" and _is_decimal(text) and Decimal(text) >= _EPOCH_S else None
@@ -130,9 +128,8 @@ def _as_our_columns(
             values = {name: value.replace(",", ".") for name, value in values.items()}
         if numbered:
             values |= {end: f"h{int(values[end]) + 1}" for end in _ENDS if values[end].strip().isdigit()}
-        for end in _ENDS if hosts else ():
-            if address := _address(values[end]):
-                values[end] = hosts[address]
+        if hosts:
+            values |= {end: hosts[address] for end in _ENDS if (address := _address(values[end]))}
         if since is not None and time is not None and _is_decimal(values[time]):
             values[time] = str(Decimal(values[time]) - since)
         return values
