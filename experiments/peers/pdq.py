@@ -26,8 +26,7 @@ from sluice.runs.files import read_document
 
 SCENARIO = Path(__file__).with_name("pdq.toml")
 SCHEMES = ("pdq", "d3", "dctcp", "tcp")
-HOSTS, RACK, RATE_BPS = 12, 3, 1e9
-"""RACK: hosts of a rack."""
+HOSTS, RACK, RATE_BPS = 12, 3, 1e9  # RACK: hosts of one
 ROUNDS, ROUND_US = 20, 200_000
 LEAST_BYTES, MOST_BYTES = 2_000, 198_000
 LEAST_DEADLINE_US = 3_000
@@ -36,8 +35,8 @@ COUNTS = (1, 2, 3, 5, 7, 10, 15, 20, 25)
 TIMED, PLAIN = "deadlines of 20 ms", "no deadlines"
 KINDS: Mapping[str, int] = {TIMED: 20, "deadlines of 40 ms": 40, PLAIN: 0}
 """The mean of the deadlines in ms."""
-ALL_TO_ONE, PERMUTATION = "aggregation", "permutation"
-PATTERNS = (ALL_TO_ONE, "stride 1", "stride 6", "staggered 0.7", "staggered 0.3", PERMUTATION)
+PATTERNS = ("aggregation", "stride 1", "stride 6", "staggered 0.7", "staggered 0.3", "permutation")
+ALL_TO_ONE, *OTHERS = PATTERNS
 FCT_COUNT = 7
 PATTERN_COUNTS: Mapping[str, Sequence[int]] = {TIMED: COUNTS[:6], PLAIN: (FCT_COUNT,)}
 """Of the patterns in which every host receives."""
@@ -48,12 +47,12 @@ NEAR, SAVED, NOISE = 1.3, 0.75, 1.0
 
 def pairs_of(pattern: str, count: int, rng: np.random.Generator) -> tuple[Hosts, Hosts]:
     """Return senders and receivers of a round, from 0. The senders have equally many flows, or one more."""
+    name, _, value = pattern.partition(" ")
     if pattern == ALL_TO_ONE:
         return np.resize(rng.permutation(np.arange(1, HOSTS)), count), np.zeros(count, int)
     senders = np.tile(np.arange(HOSTS), count)
-    if pattern == PERMUTATION:
+    if name == "permutation":
         return senders, derangement(HOSTS, rng)[senders]
-    name, value = pattern.split()
     if name == "stride":
         return senders, (senders + int(value)) % HOSTS
     rack, flows = senders // RACK * RACK, len(senders)
@@ -77,16 +76,11 @@ def flows_of(seed: int, count: int, mean_ms: int, pattern: str) -> list[dict[str
     return tables
 
 
-def kind_of(pattern: str, kind: str) -> str:
-    """Return how groups of runs begin."""
-    return kind if pattern == ALL_TO_ONE else f"{pattern}, {kind}"
-
-
 def plan(given: Given) -> Mapping[str, Planned]:
     document = read_document(SCENARIO)
     own = document.pop("sweep")["scheme"]
     counts = {(ALL_TO_ONE, kind): COUNTS for kind in KINDS} | {
-        (pattern, kind): some for pattern in PATTERNS[1:] for kind, some in PATTERN_COUNTS.items()
+        (pattern, kind): some for pattern in OTHERS for kind, some in PATTERN_COUNTS.items()
     }
     planned = {}
     for (pattern, kind), every in counts.items():
@@ -102,8 +96,8 @@ def plan(given: Given) -> Mapping[str, Planned]:
                 for scheme in SCHEMES
                 for seed in given.seeds
             ]
-            folder = f"{kind_of(pattern, kind)}-{count}".replace(" ", "-").replace(",", "")
-            planned[f"{kind_of(pattern, kind)}, {count} flows"] = Planned(given.out / folder, points)
+            group = f"{pattern}, {kind}, {count} flows"
+            planned[group] = Planned(given.out / group.replace(",", "").replace(" ", "-"), points)
     return planned
 
 
@@ -134,9 +128,11 @@ def most_in_time(times: Column, due: Column) -> int:
     return len(chosen)
 
 
-def by_count(results: Results, kind: str, column: str, scheme: str) -> dict[int, list[float]]:
+def by_count(
+    results: Results, kind: str, column: str, scheme: str, pattern: str = ALL_TO_ONE
+) -> dict[int, list[float]]:
     """Return flows of a round → the values of the seeds."""
-    groups = {count: results.groups.get(f"{kind}, {count} flows") for count in COUNTS}
+    groups = {count: results.groups.get(f"{pattern}, {kind}, {count} flows") for count in COUNTS}
     return {count: runs.values(column, scheme) for count, runs in groups.items() if runs}
 
 
@@ -174,25 +170,26 @@ def claims(results: Results) -> list[Claim]:
                 ratio = means["pdq"][-1] / means[scheme][-1]
                 what = f"most flows: PDQ's mean FCT over that of {scheme}"
                 verdict.append(Claim(what, "about 0.7", f"{ratio:.2f}", ratio <= SAVED))
-    return verdict + [claim for pattern in PATTERNS[1:] for claim in claims_of(results, pattern)]
+    return verdict + [claim for pattern in OTHERS for claim in claims_of(results, pattern)]
 
 
 def claims_of(results: Results, pattern: str) -> Iterator[Claim]:
     """Yield whether PDQ is ahead of the others under a pattern."""
     met, fct = of_pattern(results, pattern)
-    shown = [", ".join(f"{value:.3g}" for value in each.values()) for each in (met, fct)]
-    what = f"{pattern}: flows for each receiver at which 99 % are met: {', '.join(SCHEMES)}"
-    yield Claim(what, "most under PDQ", shown[0], max(met, key=met.__getitem__) == "pdq")
-    what = f"{pattern}: mean FCT over the optimum: {', '.join(SCHEMES)}"
-    yield Claim(what, "lowest under PDQ", shown[1], min(fct, key=fct.__getitem__) == "pdq")
+    for what, paper, values, best in (
+        ("flows for each receiver at which 99 % are met", "most", met, max(met.values())),
+        ("mean FCT over the optimum", "lowest", fct, min(fct.values())),
+    ):
+        shown = ", ".join(f"{scheme} {value:.3g}" for scheme, value in values.items())
+        yield Claim(f"{pattern}: {what}", f"{paper} under PDQ", shown, values["pdq"] == best)
 
 
 def of_pattern(results: Results, pattern: str) -> tuple[dict[str, float], dict[str, float]]:
     """Return by scheme: at how many flows 99 % of the deadlines are met; the mean FCT over the optimum."""
     met, fct = {}, {}
     for scheme in SCHEMES:
-        met[scheme] = most_flows(by_count(results, kind_of(pattern, TIMED), MET, scheme))
-        fct[scheme] = fmean(by_count(results, kind_of(pattern, PLAIN), FCT, scheme)[FCT_COUNT])
+        met[scheme] = most_flows(by_count(results, TIMED, MET, scheme, pattern))
+        fct[scheme] = fmean(by_count(results, PLAIN, FCT, scheme, pattern)[FCT_COUNT])
     return met, fct
 
 
