@@ -6,7 +6,7 @@ alone: the most deadlines that any order meets (Moore, Management Science 1968),
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -106,11 +106,8 @@ def columns(bundle: Path) -> dict[str, float]:
     flows = read_flow_columns(bundle)
     wire_us = flows.bytes * WIRE_PER_PAYLOAD * 8e6 / RATE_BPS
     way_us = np.min(flows.ideal_us - wire_us)
-    rounds = [
-        (flows.started_s == start_s) & (flows.dst == to)
-        for start_s in np.unique(flows.started_s)
-        for to in np.unique(flows.dst)
-    ]
+    pairs = product(np.unique(flows.started_s), np.unique(flows.dst))
+    rounds = [(flows.started_s == start_s) & (flows.dst == to) for start_s, to in pairs]
     if np.isnan(flows.deadline_us).all():
         best_us = [np.cumsum(np.sort(wire_us[each])) + way_us for each in rounds]
         return {FCT: float(np.mean(flows.need_finished().fct_us) / np.mean(np.concatenate(best_us)))}
