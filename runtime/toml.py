@@ -26,7 +26,7 @@ def parse_toml(text: str) -> dict[str, Any]:
 def read_toml(path: Path) -> dict[str, Any]:
     """Return the tables of a TOML file. Raises NotToml, and OSError if the file cannot be read."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")  # editors of Windows begin with a byte-order mark
     except UnicodeDecodeError as error:
         raise NotToml(str(error)) from None
     return parse_toml(text)

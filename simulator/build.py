@@ -63,18 +63,13 @@ def build_instrumented(build_type: str) -> Path:
 def control_library(control: Control) -> Path:
     """Compile the file of a control, unless the same text was compiled before, and return the shared library.
 
-    Raises EnvironmentLacking without a compiler, or for a transport without the core's headers, and SluiceError with
-    the compiler's output if the file is wrong.
+    Raises EnvironmentLacking without a compiler, and SluiceError with the compiler's output if the file is wrong.
     """
     return control_files.compiled(control, ".so", partial(_cc, control))
 
 
 def _cc(control: Control, *arguments: str) -> str:
     is_transport, roots = control.needs is Need.GRANTS, (LAWS, LAWS.parent, CORE)
-    if is_transport and not CORE.is_dir():
-        raise EnvironmentLacking(
-            f"control {control.file} needs the core's headers: use a clone of the repository"
-        )
     source = f'#include "{control.file}"\n' + ("" if is_transport else '#include "hooks_table.h"\n')
     compiler, *language = ("c++", "-x", "c++", "-std=c++20") if is_transport else ("cc", "-x", "c")
     argv = [_tool(compiler), *_CONTROL_FLAGS, *(f"-I{root}" for root in roots), *language, "-", *arguments]
@@ -103,9 +98,10 @@ def _lock() -> Iterator[None]:
 
 def is_fresh(module: Path = MODULE) -> bool:
     """Whether the extension is newer than its sources."""
-    if not CORE.is_dir():  # an installed wheel has the compiled core, and not its sources
+    project = CORE / "CMakeLists.txt"
+    if not project.exists():  # an installed wheel has the compiled core, and of its sources the headers
         return module.exists()
-    sources = [CORE / "CMakeLists.txt", *CORE.rglob("*.[ch]pp"), *LAWS.glob("*.h")]
+    sources = [project, *CORE.rglob("*.[ch]pp"), *LAWS.glob("*.h")]
     return module.exists() and module.stat().st_mtime >= max(source.stat().st_mtime for source in sources)
 
 

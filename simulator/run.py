@@ -15,7 +15,7 @@ import numpy as np
 
 from sluice.policy.errors import EnvironmentLacking, SluiceError
 from sluice.policy.network.graph import INGRESS_GROUPS, Topology
-from sluice.policy.schema.desired import Policy, host_queue_map, queue_map
+from sluice.policy.schema.desired import host_queue_map, queue_map
 from sluice.policy.schema.field_kinds import name_port
 from sluice.policy.thresholds.adaptation import Adaptation, PortCounters
 from sluice.policy.units import PS_PER_MS, PS_PER_NS, PS_PER_S
@@ -23,7 +23,7 @@ from sluice.policy.workload.flows import FlowBatch
 from sluice.policy.workload.listed_flows import ExplicitWorkload
 from sluice.policy.workload.scenario import SPRAYS, Scenario, TcpVariant, scheduled_batches
 from sluice.simulator import _fabric
-from sluice.simulator.division import Division, Layout, divide
+from sluice.simulator.division import Division, divide
 from sluice.simulator.faults import NEVER_PS, faults_of
 from sluice.simulator.flows import Followers, Ledger, fabric_columns, followers_of
 from sluice.simulator.network import add_transports, make_fabric, port_maker
@@ -54,12 +54,10 @@ class Simulation:
     def __post_init__(self, known_division: Division | None) -> None:
         scenario, policy = self.scenario, self.scenario.policy
         self.division = known_division or divide(scenario, self.topology)
-        ports = port_maker(policy, scenario.simulator)
-        self.fabric, layout = make_fabric(scenario, self.topology, ports, self.division)
+        self._loop = PolicyLoop(scenario, self.topology, self.taps.thresholds, self.division)
+        self.fabric, layout = self._loop.fabric, self._loop.layout
         self._port_names = np.asarray([*layout.host, *layout.port])
         self._transports = add_transports(self.fabric, scenario, policy)
-        self._loop = PolicyLoop(policy, self.topology, self.fabric, layout, self.taps.thresholds)
-        self._faults = faults_of(scenario, layout, self.fabric, ports)
         self._trace = Trace([*layout.host, *layout.port])
         sampled = [name for name in layout.port if name_port(scenario.simulator.sampled_ports, name)]
         self._sampled_ports, self._sampled_rows = np.asarray(sampled), [layout.port[name] for name in sampled]
@@ -106,11 +104,11 @@ class Simulation:
             is_listed = isinstance(self.scenario.workload, ExplicitWorkload)
             until_s = None if is_listed else self.scenario.simulator.until_s
             batches = scheduled_batches(self.scenario, self.topology, rng, until_s or math.inf)
-        clock = _Clock(self.scenario, adapts=self._loop.adapts)
+        clock = _Clock(self.scenario)
         self._loop.report_start()
         while True:
             more_from_ps = self._top_up(batches, clock)
-            until_ps = min(clock.next_ps, more_from_ps, self._faults.next_ps)
+            until_ps = min(clock.next_ps, more_from_ps, self._loop.next_ps)
             reached = self._advance(until_ps)
             self._hand_out(self.fabric.take_results())
             if self.scenario.simulator.traced_ports or self.scenario.simulator.traced_flows:
@@ -184,10 +182,7 @@ class Simulation:
         """Do what is due now. False if the run's time is over."""
         if now_ps >= min(clock.end_ps, clock.until_ps):
             return False
-        self._faults.apply(now_ps)
-        if now_ps >= clock.adapt_ps:
-            self._loop.adjust(now_ps)
-            clock.adapt_ps += clock.adapt_every_ps
+        self._loop.act(now_ps)
         if now_ps >= clock.sample_ps:
             self.taps.senders(now_ps / PS_PER_S, self.fabric.senders())
             clock.sample_ps += clock.sample_every_ps
@@ -219,9 +214,7 @@ class Simulation:
 class _Clock:
     """The times at which something is due next."""
 
-    def __init__(self, scenario: Scenario, *, adapts: bool) -> None:
-        self.adapt_every_ps = scenario.policy.interval_ms * PS_PER_MS
-        self.adapt_ps = self.adapt_every_ps if adapts else NEVER_PS
+    def __init__(self, scenario: Scenario) -> None:
         self.sample_every_ps = (scenario.sample_ms or 0) * PS_PER_MS
         self.sample_ps = self.sample_every_ps if scenario.sample_ms else NEVER_PS
         self.ports_every_ps = (scenario.simulator.sample_ports_ns or 0) * PS_PER_NS
@@ -236,24 +229,26 @@ class _Clock:
 
     @property
     def next_ps(self) -> int:
-        return min(self.adapt_ps, self.sample_ps, self.ports_ps, self.end_ps, self.until_ps)
+        return min(self.sample_ps, self.ports_ps, self.end_ps, self.until_ps)
 
 
 # ── Adaptation ───────────────────────────────────────────────────────────────────────────────────────
 
 
 class PolicyLoop:
-    """One policy on all ports of a fabric. Hosts' own ports keep their first thresholds."""
+    """The network of a scenario with one policy on all ports, and what changes in it: thresholds adapt, links fail and
+    come back. Hosts' own ports keep their first thresholds."""
 
     def __init__(
         self,
-        policy: Policy,
+        scenario: Scenario,
         topology: Topology,
-        fabric: _fabric.Fabric,
-        layout: Layout,
         moved: Callable[[ThresholdsMoved], None],
+        division: Division | None = None,
     ) -> None:
-        self._policy, self._fabric, self._layout, self._moved = policy, fabric, layout, moved
+        policy, make_port = scenario.policy, port_maker(scenario.policy, scenario.simulator)
+        fabric, layout = self.fabric, self.layout = make_fabric(scenario, topology, make_port, division)
+        self._policy, self._moved = policy, moved
         self._ports = topology.ports
         self._rows = np.asarray([layout.port[port.id] for port in topology.ports])
         start = [policy.fixed_at(port.id) or policy.thresholds for port in topology.ports]
@@ -270,25 +265,36 @@ class PolicyLoop:
         for row, port in enumerate(topology.ports):
             if start[row] != policy.thresholds:
                 fabric.set_queue_of(layout.port[port.id], queue_map(policy, start[row]))
+        self._adapt_every_ps = policy.interval_ms * PS_PER_MS
+        self._adapt_ps = self._adapt_every_ps if policy.definition.threshold_rule.adapts else NEVER_PS
+        self._faults = faults_of(scenario, layout, fabric, make_port)
 
     @property
-    def adapts(self) -> bool:
-        return self._policy.definition.threshold_rule.adapts
+    def next_ps(self) -> int:
+        """When something changes next."""
+        return min(self._adapt_ps, self._faults.next_ps)
+
+    def act(self, now_ps: int) -> None:
+        """Do what is due."""
+        self._faults.apply(now_ps)
+        if now_ps >= self._adapt_ps:
+            self._adjust(now_ps)
+            self._adapt_ps += self._adapt_every_ps
 
     def report_start(self) -> None:
         """Report each port's first thresholds."""
         for row, port in enumerate(self._ports):
             self._moved(ThresholdsMoved(0.0, port.id, self._adaptation.thresholds(row), 0))
 
-    def adjust(self, now_ps: int) -> None:
+    def _adjust(self, now_ps: int) -> None:
         """Adjust all thresholds by the counters that a controller would read by OpenFlow."""
-        by_tag = self._fabric.tag_counters()[self._rows].astype(np.int64)
-        ended = self._fabric.end_counters(INGRESS_GROUPS)[self._rows].astype(np.int64)
+        by_tag = self.fabric.tag_counters()[self._rows].astype(np.int64)
+        ended = self.fabric.end_counters(INGRESS_GROUPS)[self._rows].astype(np.int64)
         counters = PortCounters(by_tag[:, :, 0], by_tag[:, :, 1], ended)
         self._adaptation.observe(now_ps // PS_PER_NS, counters)
         moved = np.flatnonzero(self._adaptation.adjust())
         flows = self._adaptation.flows if moved.size else ()
         for row in map(int, moved):
             port_id, thresholds = self._ports[row].id, self._adaptation.thresholds(row)
-            self._fabric.set_queue_of(self._layout.port[port_id], queue_map(self._policy, thresholds))
+            self.fabric.set_queue_of(self.layout.port[port_id], queue_map(self._policy, thresholds))
             self._moved(ThresholdsMoved(now_ps / PS_PER_S, port_id, thresholds, int(flows[row])))

@@ -15,7 +15,7 @@ import numpy as np
 from sluice.policy.errors import FieldError, guess
 from sluice.policy.figures.metrics import IdealTimes
 from sluice.policy.schema.kinds import Whole
-from sluice.policy.units import MAX_FLOW_BYTES, MIN_FLOW_BYTES, PS_PER_MS, PS_PER_S, PS_PER_US, US_PER_S
+from sluice.policy.units import MAX_FLOW_BYTES, MIN_FLOW_BYTES, PS_PER_S, PS_PER_US, US_PER_S
 from sluice.policy.workload.listed_flows import ExplicitFlow, batch_of
 from sluice.runs.files import read_document, scenario_with
 from sluice.simulator import build
@@ -87,23 +87,16 @@ class Network:
         resolved = scenario_with({"name": "network", "workload": _NO_FLOWS, **given})
         build.build()
         # Only now, because they import the compiled core.
-        from sluice.simulator import faults, flows, network, run
+        from sluice.simulator import flows, run
 
-        self.scenario, self.topology = resolved.scenario, resolved.topology
-        policy = self.scenario.policy
-        make_port = network.port_maker(policy, self.scenario.simulator)
-        self._fabric, layout = network.make_fabric(self.scenario, self.topology, make_port)
-        self._faults = faults.faults_of(self.scenario, layout, self._fabric, make_port)
-        self._never_ps, self._slice_events = faults.NEVER_PS, run.SLICE_EVENTS
-        self._columns_of = flows.fabric_columns
-        self._index = {host.name: i for i, host in enumerate(self.topology.hosts)}
-        self._ideal = IdealTimes(self.topology)
-        self._rows = {port.id: layout.port[port.id] for port in self.topology.ports}
         self._thresholds: dict[str, tuple[int, ...]] = {}
-        self._loop = run.PolicyLoop(policy, self.topology, self._fabric, layout, self._note_thresholds)
+        self.scenario, self.topology = resolved.scenario, resolved.topology
+        self._loop = run.PolicyLoop(self.scenario, self.topology, self._note_thresholds)
+        self._fabric, layout = self._loop.fabric, self._loop.layout
+        self._slice_events, self._columns_of = run.SLICE_EVENTS, flows.fabric_columns
+        self._index, self._rows = layout.host, layout.port
+        self._ideal = IdealTimes(self.topology)
         self._loop.report_start()
-        self._adapt_every_ps = policy.interval_ms * PS_PER_MS
-        self._adapt_ps = self._adapt_every_ps if self._loop.adapts else self._never_ps
         self._due: list[tuple[int, int, ExplicitFlow]] = []
         self._flows: dict[int, tuple[ExplicitFlow, float]] = {}
         self._numbers = 0
@@ -162,15 +155,12 @@ class Network:
         ended: list[EndedFlow] = []
         while True:
             self._begin()
-            next_ps = self._due[0][0] if self._due else self._never_ps
-            stop_ps = min(until_ps, next_ps, self._adapt_ps, self._faults.next_ps)
+            next_ps = self._due[0][0] if self._due else until_ps
+            stop_ps = min(until_ps, next_ps, self._loop.next_ps)
             reached = self._fabric.run(stop_ps, self._slice_events, to_next_end)
             ended += self._take()
             if reached:
-                self._faults.apply(self._fabric.now_ps)
-            if reached and self._fabric.now_ps >= self._adapt_ps:
-                self._loop.adjust(self._fabric.now_ps)
-                self._adapt_ps += self._adapt_every_ps
+                self._loop.act(self._fabric.now_ps)
             if (ended and to_next_end) or (reached and self._fabric.now_ps >= until_ps):
                 return ended
 

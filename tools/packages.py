@@ -230,7 +230,9 @@ def wheel() -> None:
     shutil.rmtree(source, ignore_errors=True)
     copy((path for path in tracked(*WHEEL_ROOMS) if is_in_the_wheel(path)), source)
     copy([next((ROOT / "simulator").glob("_fabric.*.so")).relative_to(ROOT)], source)
-    shutil.copytree(ROOT / "dataplane" / "laws", source / "sluice/simulator/laws")  # for controls from files
+    shutil.copytree(
+        ROOT / "dataplane" / "laws", source / "sluice/simulator/laws"
+    )  # for controls and transports from files
     for name in ("README.md", "LICENSE"):
         shutil.copyfile(ROOT / name, source / name)
     (source / "pyproject.toml").write_text(wheel_project())
@@ -244,8 +246,8 @@ def build_wheel(source: Path) -> None:
 
 
 def is_in_the_wheel(path: Path) -> bool:
-    """Return whether a file of WHEEL_ROOMS is for the wheel: all but documents and the sources of the core."""
-    return path.suffix != ".md" and path.parts[:2] != ("simulator", "core")
+    """Return whether a file of WHEEL_ROOMS is for the wheel: all but documents and what compiles the core."""
+    return path.suffix != ".md" and (path.parts[:2] != ("simulator", "core") or path.suffix == ".hpp")
 
 
 def wheel_project() -> str:

@@ -19,7 +19,7 @@ from sluice.runs.bundle import read_flows, read_samples
 
 Column = npt.NDArray[Any]
 
-COLUMNS = ("id", "size_class", "bytes", "started_at", "fct_us", "ideal_us", "deadline_us", "slowdown")
+COLUMNS = ("id", "dst", "size_class", "bytes", "started_at", "fct_us", "ideal_us", "deadline_us", "slowdown")
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,8 @@ class Flows:
     """Columns with one row for each flow, in the order of the flows' ends. A missing value is nan."""
 
     id: Column
+    dst: Column
+    """The receiving host's name."""
     size_class: Column
     bytes: Column
     started_s: Column

@@ -18,7 +18,7 @@ Traces as tables: one row for each flow, with the columns time, src, dst, bytes 
 A value is a quantity with a unit, as in a scenario. A column whose name ends in its unit holds plain numbers: time_s,
 time_ms, time_us, time_ns, and the same for deadline. Sizes may be plain numbers, because the column's name is their
 unit. The deadline counts from the flow's start; an empty value means that the flow has none. A plain number of fewer
-than 64 bytes is a flow of 64. Columns of other names have no effect.
+than 64 bytes is a flow of 64. Columns of other names have no effect. Hosts may be numbers from 0, or IP addresses.
 
 Lists of flows as other simulators have them, known by their content. Hosts are numbered from 0 there: 0 is h1.
 

@@ -11,9 +11,10 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from functools import cache
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -78,23 +79,43 @@ def load_flow_table(path: Path) -> FlowTable:
         delimiter = ";" if ";" in header and "," not in header else ","
         columns = [column.strip() for column in next(csv.reader([header], delimiter=delimiter), [])]
         first = next((row for _, row in _csv_rows(path, columns, delimiter)), {})
-    change, said = _as_our_columns(columns, first, delimiter)
+    is_addressed = all(_address(first.get(end)) for end in _ENDS)
+    hosts = _hosts_by_address(_csv_rows(path, columns, delimiter)) if is_addressed else {}
+    change, said = _as_our_columns(columns, first, delimiter, hosts)
     rows = ((place, change(row)) for place, row in _csv_rows(path, columns, delimiter))
     return FlowTable(str(path), columns, rows, "; ".join(said))
 
 
 _EPOCH_S = 10**8
 """Times from this on are seconds since 1970."""
+_ENDS = ("src", "dst")
+_Address = IPv4Address | IPv6Address
+
+
+def _address(text: object) -> _Address | None:
+    try:
+        return ip_address(str(text).strip())
+    except ValueError:
+        return None
+
+
+def _hosts_by_address(rows: Iterable[Row]) -> dict[_Address, str]:
+    """Return address → host, in the order of all addresses in these rows. The lowest one is h1."""
+    found = {address for _, row in rows for end in _ENDS if (address := _address(row[end]))}
+    ordered = sorted(found, key=lambda address: (address.version, int(address)))
+    return {address: f"h{i}" for i, address in enumerate(ordered, start=1)}
 
 
 def _as_our_columns(
-    columns: Sequence[str], first: Mapping[str, Any], delimiter: str
+    columns: Sequence[str], first: Mapping[str, Any], delimiter: str, hosts: Mapping[_Address, str]
 ) -> tuple[Callable[[Mapping[str, Any]], Mapping[str, Any]], list[str]]:
     """Return what turns a row into one of ours, by the first row, and what to say about it."""
     said = [f"column {column} has no effect" for column in columns if is_foreign(column)]
-    numbered = all(str(first.get(end, "")).strip().isdigit() for end in ("src", "dst"))
+    numbered = all(str(first.get(end, "")).strip().isdigit() for end in _ENDS)
     if numbered:
         said.append("hosts are numbered from 0: 0 is h1")
+    if hosts:
+        said.append(f"hosts are the {len(hosts)} addresses in their order: {next(iter(hosts))} is h1")
     time = next((column for column in columns if column.startswith("time_")), None)
     text = str(first.get(time, "")).replace(",", ".") if time else ""
     since = Decimal(text) if time == "time_s" and _is_decimal(text) and Decimal(text) >= _EPOCH_S else None
@@ -106,9 +127,9 @@ def _as_our_columns(
         if delimiter == ";":
             values = {name: value.replace(",", ".") for name, value in values.items()}
         if numbered:
-            values |= {
-                end: f"h{int(values[end]) + 1}" for end in ("src", "dst") if values[end].strip().isdigit()
-            }
+            values |= {end: f"h{int(values[end]) + 1}" for end in _ENDS if values[end].strip().isdigit()}
+        if hosts:
+            values |= {end: hosts[address] for end in _ENDS if (address := _address(values[end]))}
         if since is not None and time is not None and _is_decimal(values[time]):
             values[time] = str(Decimal(values[time]) - since)
         return values

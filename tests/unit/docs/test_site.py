@@ -73,13 +73,25 @@ def test_pages_and_styles_load_nothing_from_another_host(site: Path) -> None:
     assert [address for address in addresses if FOREIGN.match(address)] == []
 
 
-NOTEBOOK = DOCS / "notebooks" / "sweep-to-figure.ipynb"
+def cells(name: str) -> list[dict[str, Any]]:
+    """Return the cells of a notebook, which is a JSON document."""
+    document = json.loads((DOCS / "notebooks" / f"{name}.ipynb").read_text())
+    return list(document["cells"])
 
 
-def book() -> dict[str, Any]:
-    """Return the notebook, which is a JSON document."""
-    document: dict[str, Any] = json.loads(NOTEBOOK.read_text())
-    return document
+def run_cells(name: str, folder: Path, then: str = "") -> str:
+    """Run the code of a notebook, and then some more. Returns what it prints."""
+    code = ["".join(cell["source"]) for cell in cells(name) if cell["cell_type"] == "code"]
+    done = subprocess.run(
+        [sys.executable, "-W", "error::FutureWarning", "-c", "\n".join([*code, then])],
+        cwd=folder,
+        env={**os.environ, "MPLBACKEND": "Agg", "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def sweep() -> pa.Table:
@@ -99,18 +111,17 @@ def test_every_cell_runs_and_the_figure_is_there(tmp_path: Path) -> None:
     folder = tmp_path / "results" / "sweep"
     folder.mkdir(parents=True)
     pq.write_table(sweep(), folder / "sweep.parquet")
-    assert not any(cell.get("outputs") for cell in book()["cells"])
-    cells = ["".join(cell["source"]) for cell in book()["cells"] if cell["cell_type"] == "code"]
+    assert not any(cell.get("outputs") for cell in cells("sweep-to-figure"))
     shown = "print(change.groupby('load').agg(['mean', half_width]).round(1).to_json())"
-    done = subprocess.run(
-        [sys.executable, "-W", "error::FutureWarning", "-c", "\n".join([*cells, shown])],
-        cwd=tmp_path,
-        env={**os.environ, "MPLBACKEND": "Agg"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert '"0.5":-10.0,"0.8":-10.0' in done.stdout, "the invalid point at load 0.9 is left out"
+    printed = run_cells("sweep-to-figure", tmp_path, shown)
+    assert '"0.5":-10.0,"0.8":-10.0' in printed, "the invalid point at load 0.9 is left out"
     assert (tmp_path / "sweep-to-figure.pdf").read_bytes().startswith(b"%PDF")
     assert (tmp_path / "sweep-to-figure.png").stat().st_size > 10_000
+
+
+def test_the_notebook_about_the_simulator_prints_what_it_shows(tmp_path: Path) -> None:
+    """It is kept with its outputs, and a simulation prints the same each time."""
+    outputs = [output for cell in cells("closed-loop") for output in cell.get("outputs", [])]
+    assert [output["output_type"] for output in outputs] == ["stream", "display_data"]
+    assert run_cells("closed-loop", tmp_path) == "".join(outputs[0]["text"])
+    assert (tmp_path / "closed-loop.pdf").read_bytes().startswith(b"%PDF")

@@ -46,6 +46,11 @@ def test_read__bytes_that_are_no_text(tmp_path: Path) -> None:
         read_toml(tmp_path / "file")
 
 
+def test_read__a_byte_order_mark_is_no_part_of_it(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"\xef\xbb\xbfa = 1")
+    assert read_toml(tmp_path / "file") == {"a": 1}
+
+
 # ── What can name a file, compared with what the kernel takes ──────────────────────────────────
 
 

@@ -236,6 +236,11 @@ LISTS: dict[str, tuple[str, str, list[tuple[float, str, str, int]]]] = {
         "hosts are numbered from 0: 0 is h1",
         [(0, "h1", "h3", 20_000), (0.001, "h2", "h3", 1_000_000)],
     ),
+    "addresses.csv": (
+        "time_s,src,dst,bytes\n0,10.0.0.10,10.0.0.3,20000\n0.001,10.0.0.9,fe80::1,1000000\n",
+        "hosts are the 4 addresses in their order: 10.0.0.3 is h1",
+        [(0, "h3", "h1", 20_000), (0.001, "h2", "h4", 1_000_000)],
+    ),
     "semicolons.csv": (
         "\ufefftime_s;src;dst;bytes\n0;h1;h3;20000\n0,001;h2;h3;1000000\n",
         "",
