@@ -23,8 +23,8 @@ from sluice.policy.wire.records import FlowRecord
 from sluice.runtime.command import CommandFailed, run
 from sluice.runtime.process import spawn, stop
 from sluice.runtime.wait import wait_until
+from tests.kernel.cni import PLUGINS, connect_container
 from tests.kernel.lab import Namespace, listen
-from tests.kernel.test_cni import PLUGINS, RATE_BPS, add
 
 IMAGE = "sluice.test/links:latest"
 SUBNET, GATEWAY = "10.23.0.0/24", "10.23.0.1"
@@ -103,11 +103,7 @@ def ctr(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ctr]:
 def node(tmp_path: Path) -> Iterator[tuple[Namespace, Namespace]]:
     """The network of a node, and that of a container on it."""
     with closing(Namespace()) as node, closing(Namespace()) as container:
-        addresses = {"type": "host-local", "dataDir": str(tmp_path / "cni"), "ranges": [[{"subnet": SUBNET}]]}
-        bridge = {"type": "bridge", "bridge": "cni0", "isGateway": True, "ipam": addresses}
-        limits = {f"{way}{what}": RATE_BPS for way in ("ingress", "egress") for what in ("Rate", "Burst")}
-        result = add(node, container, bridge)
-        add(node, container, {"type": "bandwidth", "prevResult": result, **limits})
+        connect_container(node, container, "bridge", SUBNET, tmp_path / "cni")
         yield node, container
 
 
