@@ -114,8 +114,12 @@ class Racks:
         return self.inside(rack, [*env, "ovs-ofctl", "-O", "OpenFlow13", *words])
 
     def connect_switches(self) -> None:
+        """Name the controller. Until it has written its rules, the bridges forward as before."""
         for rack, bridge in BRIDGES.items():
-            self.vsctl(rack, "set-controller", bridge, CONTROLLER)
+            home = self.folder / rack
+            connect = f"ovs-vsctl --db=unix:{home}/db.sock set-controller {bridge} {CONTROLLER}"
+            forward = f"OVS_RUNDIR={home} ovs-ofctl add-flow {bridge} priority=0,actions=NORMAL"
+            self.inside(rack, ["sh", "-c", f"{connect} && {forward}"])
 
     # ── Processes of Sluice ────────────────────────────────────────────────────────────────────────────────────────
 
