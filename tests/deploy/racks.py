@@ -118,7 +118,9 @@ class Racks:
         for rack, bridge in BRIDGES.items():
             home = self.folder / rack
             connect = f"ovs-vsctl --db=unix:{home}/db.sock set-controller {bridge} {CONTROLLER}"
-            forward = f"OVS_RUNDIR={home} ovs-ofctl add-flow {bridge} priority=0,actions=NORMAL"
+            forward = (
+                f"OVS_RUNDIR={home} ovs-ofctl add-flow {bridge} priority=1,hard_timeout=60,actions=NORMAL"
+            )
             self.inside(rack, ["sh", "-c", f"{connect} && {forward}"])
 
     # ── Processes of Sluice ────────────────────────────────────────────────────────────────────────────────────────
