@@ -164,6 +164,21 @@ class Racks:
         database = f"unix:{self.folder}/{rack}/db.sock"
         self.start(name, rack, "port-agent", *where, "--enrol", str(token), "--database", database)
 
+    def release_ports(self, rack: str) -> None:
+        """End the port agent with the name of its rack, and let it give the ports back."""
+        self.stop(rack)
+        where = ("--run-dir", str(self.folder / rack), "--database", f"unix:{self.folder}/{rack}/db.sock")
+        argv = [sys.executable, "-m", "sluice", "port-agent", "--config", os.devnull, "--release", *where]
+        self.inside(rack, argv, timeout_s=120)
+
+    def wait_agents(self, *names: str) -> None:
+        """Wait until agents of these names report."""
+
+        def up() -> bool:
+            return {one["name"] for one in self.answer("health")["agents"] if one["alive"]} >= set(names)
+
+        wait_until(up, f"{', '.join(names)} report")
+
     def start_agent(self, name: str, machine: str | None, *argv: str) -> None:
         """Start a host agent on a machine that reaches the hub's files. None: in this network namespace."""
         where = ("--name", name, "--run-dir", str(self.folder / name), "--web", self._url)
@@ -215,6 +230,12 @@ class Racks:
         headers = {"Authorization": f"Bearer {TOKEN}"}
         with closing(HttpClient(self._url, 30)) as web:
             return web.request("PUT", "/api/v1/policy", json.dumps(document).encode(), headers)
+
+    def told(self, *words: str) -> str:
+        """Give a command of `sluice`, which must succeed, and return what it says."""
+        code, text = self.sluice(*words)
+        assert code == 0, f"sluice {' '.join(words)}: {text}"
+        return text
 
     def sluice(self, *words: str) -> tuple[int, str]:
         """Run `sluice COMMAND …` in this process. Returns the exit code and the output. Raises SluiceError."""

@@ -5,9 +5,6 @@ The network is that of `two-racks`: two Open vSwitch machines that forward by th
 rules of Sluice, in the other they keep their own forwarding.
 """
 
-import os
-import re
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,16 +24,23 @@ from sluice.runtime.command import CommandFailed, run
 from sluice.runtime.process import SWITCH_NICE, allowed_priority, raised, spawn, stop
 from sluice.runtime.wait import wait_until
 from sluice.terminal import console
+from tests.deploy import datagrams
 from tests.deploy.racks import ADDRESSES, BRIDGES, Racks
 
-STREAM = Path(__file__).with_name("stream.py")
+HERE = Path(__file__).parent
 PIPELINE, LEFT = PLACES = ("pipeline", "left")
 SOURCE, TO = "web1", "db1"
+PATH = (("rack1", "nic-web1"), ("rack1", "tor1"), ("rack2", "tor2"), ("rack2", "nic-db1"))
+"""The ports with a policy between them. The last one is the canary's, of this id in the network:"""
+CANARY = {PIPELINE: "br-back:1", LEFT: "rack2:1"}
+AGENTS: Mapping[str, Mapping[str, Sequence[str]]] = {
+    PIPELINE: {host: (host, "--interface", "eth0") for host in (SOURCE, TO)},
+    LEFT: {"guests": ("rack1", "--interface", "mgmt", "--guests", "nic-web*")},
+}
+"""Name of a host agent → its machine and its settings."""
 SETTLES_S = 2.0
 """After a step is done. What it starts may go on."""
 MOST_MS = 50
-PORT_TO = ("rack2", "nic-db1")
-"""The canary's port: the last one of the stream's path."""
 Steps = Iterator[tuple[str, Callable[[], Any]]]
 
 
@@ -58,64 +62,29 @@ class Outcome:
 # -- the steps
 
 
-def told(bed: Racks, *words: str) -> str:
-    """Give a command of `sluice`, which must succeed, and return what it says."""
-    code, text = bed.sluice(*words)
-    if code:
-        raise SluiceError(f"sluice {' '.join(words)}: {text}")
-    return text
+def act(bed: Racks, *words: str, at: Sequence[tuple[str, str]] = ()) -> None:
+    """Give a command of `sluice policy`, and wait until the policy acts at these ports of the stream's path alone."""
+    bed.told("policy", *words)
+    wait_until(
+        lambda: all(bed.has_queues(*port) == (port in at) for port in PATH),
+        "the policy acts where it should",
+    )
 
 
-def queues_at(bed: Racks, *wanted: tuple[str, str], but: Sequence[tuple[str, str]] = ()) -> None:
-    def as_wanted() -> bool:
-        return all(bed.has_queues(*port) for port in wanted) and not any(
-            bed.has_queues(*port) for port in but
-        )
-
-    wait_until(as_wanted, "the policy acts where it should")
-
-
-def policy_steps(bed: Racks, canary: str) -> Steps:
-    """Yield the steps of a policy. `canary`: the id of PORT_TO in the network."""
-    path = (("rack1", "nic-web1"), ("rack1", "tor1"), ("rack2", "tor2"), PORT_TO)
-
-    def act(*words: str, at: Sequence[tuple[str, str]] = ()) -> None:
-        told(bed, "policy", *words)
-        queues_at(bed, *at, but=[port for port in path if port not in at])
-
-    def set_scheme(scheme: str) -> None:
-        bed.put_policy({"scheme": scheme, "acts_at": ["*"], "acts_on": ["*"]})
-        queues_at(bed, *path)
-
-    def go_back() -> None:
-        told(bed, "policy", "rollback")
-        act("rollback", at=[PORT_TO])
-
-    yield "a canary: one port, one host", lambda: act("act", "--at", canary, "--on", "*", at=[PORT_TO])
-    yield "the policy acts everywhere", lambda: act("act", "--at", "*", at=path)
-    yield "the scheme changes", lambda: set_scheme("sluice")
-    yield "rollback, to the canary", go_back
-    yield "the policy acts nowhere", lambda: act("act", "--nowhere")
-
-
-def agents_up(bed: Racks, *names: str) -> None:
-    def up() -> bool:
-        alive = {agent["name"] for agent in bed.answer("health")["agents"] if agent["alive"]}
-        return alive >= set(names)
-
-    wait_until(up, f"{', '.join(names)} report")
-
-
-def pipeline(bed: Racks) -> Steps:
-    """Yield the steps of switches that get the rules of Sluice, as docs/deploying/two-racks.md has them."""
-    file = bed.folder / "network.toml"
+def steps(bed: Racks, place: str) -> Steps:
+    """Yield the steps: those of docs/deploying/two-racks.md if the switches get the rules of Sluice."""
+    agents, canary = AGENTS[place], CANARY[place]
 
     def connect() -> None:
         bed.connect_switches()
         wait_until(lambda: 'to = "br-back:tor2"' in bed.sluice("network", "discover")[1], "the link is found")
 
     def describe() -> None:
-        file.write_text(re.sub("10Gbit", "50Mbit", told(bed, "network", "discover")))
+        if place == LEFT:
+            bed.told("network", "apply", str(HERE / "left.toml"))
+            return
+        file = bed.folder / "network.toml"
+        file.write_text(bed.told("network", "discover").replace("10Gbit", "50Mbit"))
         bed.sluice("network", "apply", str(file))
         for rack, bridge in BRIDGES.items():
             bed.vsctl(rack, "set-fail-mode", bridge, "secure")
@@ -123,9 +92,17 @@ def pipeline(bed: Racks) -> Steps:
     def start_agents() -> None:
         for rack in BRIDGES:
             bed.start_port_agent(rack, name=rack)
-        for host in (SOURCE, TO):
-            bed.start_agent(host, host, "--interface", "eth0")
-        agents_up(bed, *BRIDGES, SOURCE, TO)
+        for name, (machine, *words) in agents.items():
+            bed.start_agent(name, machine, *words)
+        bed.wait_agents(*BRIDGES, *agents)
+
+    def change_scheme() -> None:
+        bed.put_policy({"scheme": "sluice", "acts_at": ["*"], "acts_on": ["*"]})
+        wait_until(lambda: all(bed.has_queues(*port) for port in PATH), "the policy acts")
+
+    def go_back() -> None:
+        bed.told("policy", "rollback")
+        act(bed, "rollback", at=PATH[-1:])
 
     def restart() -> None:
         bed.stop("controller")
@@ -133,69 +110,34 @@ def pipeline(bed: Racks) -> Steps:
         wait_until(lambda: not bed.problems(), "the new controller has found all as it was")
 
     def remove() -> None:
-        told(bed, "network", "remove")
-        for host in (SOURCE, TO):
-            bed.stop(host)
+        bed.told("network", "remove")
+        for name in agents:
+            bed.stop(name)
         for rack, bridge in BRIDGES.items():
-            release(bed, rack)
-            bed.vsctl(rack, "set-fail-mode", bridge, "standalone", "--", "del-controller", bridge)
+            bed.release_ports(rack)
+            if place == PIPELINE:
+                bed.vsctl(rack, "set-fail-mode", bridge, "standalone", "--", "del-controller", bridge)
 
-    yield "the switches get their controller", connect
+    if place == PIPELINE:
+        yield "the switches get their controller", connect
     yield "the network's description", describe
     yield "agents start", start_agents
     bed.put_policy({"scheme": "pias"})
-    yield from policy_steps(bed, "br-back:1")
-    yield "the controller starts again", restart
+    yield "a canary: one port", lambda: act(bed, "act", "--at", canary, "--on", "*", at=PATH[-1:])
+    yield "the policy acts everywhere", lambda: act(bed, "act", "--at", "*", at=PATH)
+    yield "the scheme changes", change_scheme
+    yield "rollback, to the canary", go_back
+    yield "the policy acts nowhere", lambda: act(bed, "act", "--nowhere")
+    if place == PIPELINE:
+        yield "the controller starts again", restart
     yield "removal", remove
-
-
-def left(bed: Racks) -> Steps:
-    """Yield the steps of switches that keep their forwarding. The first rack's servers are guests of its machine."""
-    file = bed.folder / "network.toml"
-    ports = {"rack1": ("nic-web1", "nic-web2", "nic-web3", "tor1"), "rack2": ("nic-db1", "tor2")}
-    tables = [
-        f'[[switch]]\nname = "{rack}"\nforwarding = "leave"\nport = ['
-        + ", ".join(f'{{ name = "{port}", rate = "50Mbit" }}' for port in names)
-        + "]\n"
-        for rack, names in ports.items()
-    ]
-
-    def describe() -> None:
-        file.write_text("".join(tables))
-        told(bed, "network", "apply", str(file))
-
-    def start_agents() -> None:
-        for rack in BRIDGES:
-            bed.start_port_agent(rack, name=rack)
-        bed.start_agent("guests", "rack1", "--interface", "mgmt", "--guests", "nic-web*")
-        agents_up(bed, *BRIDGES, "guests")
-
-    def remove() -> None:
-        told(bed, "network", "remove")
-        bed.stop("guests")
-        for rack in BRIDGES:
-            release(bed, rack)
-
-    yield "the network's description", describe
-    yield "agents start", start_agents
-    bed.put_policy({"scheme": "pias"})
-    yield from policy_steps(bed, "rack2:1")
-    yield "removal", remove
-
-
-def release(bed: Racks, rack: str) -> None:
-    """End the port agent of a rack and let it give the ports back."""
-    bed.stop(rack)
-    where = ("--run-dir", str(bed.folder / rack), "--database", f"unix:{bed.folder}/{rack}/db.sock")
-    argv = [sys.executable, "-m", "sluice", "port-agent", "--config", os.devnull, "--release", *where]
-    bed.inside(rack, argv, timeout_s=120)
 
 
 # -- the stream
 
 
 def longest_pause_s(lines: Sequence[str], since_at: float) -> float:
-    """Return the longest pause of what arrived since then (epoch, s), from lines of stream.py."""
+    """Return the longest pause of what arrived since then (epoch, s), from lines of datagrams.py."""
     pauses = [float(pause) for arrived, pause in map(str.split, lines) if float(arrived) >= since_at]
     if not pauses:
         raise SluiceError("nothing of the stream arrived during a step")
@@ -203,7 +145,6 @@ def longest_pause_s(lines: Sequence[str], since_at: float) -> float:
 
 
 def measure_place(place: str) -> list[Step]:
-    steps = {PIPELINE: pipeline, LEFT: left}[place]
     with tempfile.TemporaryDirectory(prefix="sluice-") as folder, ExitStack() as ends:
         bed = Racks(Path(folder))
         ends.callback(bed.down)
@@ -216,11 +157,19 @@ def measure_place(place: str) -> list[Step]:
         wait_until(partial(bed.reaches, SOURCE, TO), "the switches forward")
         log = bed.folder / "stream.log"
         for machine, words in ((TO, ("hear",)), (SOURCE, ("send", ADDRESSES[TO]))):
-            argv = ["ip", "netns", "exec", bed.namespace(machine), "/usr/bin/python3", str(STREAM), *words]
+            argv = [
+                "ip",
+                "netns",
+                "exec",
+                bed.namespace(machine),
+                "/usr/bin/python3",
+                datagrams.__file__,
+                *words,
+            ]
             ends.callback(stop, spawn(raised(argv, allowed_priority(), SWITCH_NICE), log_file=log))
         wait_until(log.read_text, "the stream arrives")
         taken = [measure_step(log, "nothing", lambda: time.sleep(SETTLES_S))]
-        return taken + [measure_step(log, *step) for step in steps(bed)]
+        return taken + [measure_step(log, *step) for step in steps(bed, place)]
 
 
 def measure_step(log: Path, name: str, act: Callable[[], Any]) -> Step:

@@ -4,8 +4,8 @@
 import pytest
 
 from experiments.checks.steps.run import PIPELINE, Outcome, Step, claims, longest_pause_s, table
-from experiments.checks.steps.stream import pauses_s
 from sluice.policy.errors import SluiceError
+from tests.deploy.datagrams import pauses_s
 
 
 def test_longest_pause__of_what_arrived_since_then() -> None:

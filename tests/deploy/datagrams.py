@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A steady stream of datagrams: `stream.py send ADDRESS`, `stream.py hear`. It needs Python alone.
+"""A steady stream of datagrams: `datagrams.py send ADDRESS`, `datagrams.py hear`. It needs Python alone.
 
 `hear` prints a line for each datagram: when it arrived by the kernel's clock, and for how long before that nothing had
 arrived that was sent. That is the datagram's own delay. After a loss it is the time since the sender sent the one
