@@ -8,11 +8,13 @@ with Watch() as watch:
 
 from __future__ import annotations
 
+import itertools
 import logging
 import os
 import socket
 import struct
 from collections import namedtuple
+from contextlib import suppress
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
@@ -21,10 +23,13 @@ from typing import Any
 from sluice.dataplane import build, loader
 from sluice.dataplane.libbpf import ATTACH_FUNCTION_ENTRY, ATTACH_ITERATOR, ATTACH_RAW_TRACEPOINT, Resource
 from sluice.dataplane.loader import BpfObject, RingBuffer, load
+from sluice.dataplane.sockopt import cgroup_root
 from sluice.policy.errors import EnvironmentLacking
 from sluice.policy.tags import DEFAULT_IDLE_GAP_NS
 
-_SETTINGS = struct.Struct("=IIQQ")
+_SETTINGS = struct.Struct("=IIQQQ")
+_CGROUP_NAMES = struct.Struct("=" + 8 * "96s")
+"""struct watch_cgroup, the innermost first."""
 _LOSSES = "=QQ"
 _CONNECTION = struct.Struct("=12Q6I3HBB16s16s16s")
 _Raw = namedtuple(
@@ -139,14 +144,18 @@ class Watch(Resource):
         Raises EnvironmentLacking when BPF cannot be used here.
         """
         self._links: list[int] = []
-        self._object, writes = _load()
+        self._cgroup_root = 0
+        self._object, (writes, lists) = _load()
         self._ring: RingBuffer | None = None
         try:
             self._watched = _NAMESPACE.stat().st_ino, own_port
             self._others = others
+            with suppress(EnvironmentLacking):
+                self._cgroup_root = cgroup_root().stat().st_ino
             self.set_idle_gap(DEFAULT_IDLE_GAP_NS)
             self._ring = RingBuffer(self._object.map("ended"))
-            self._living = self._attach("sluice_watch_live", ATTACH_ITERATOR)
+            everywhere = self._object.map("connections").fd if lists == _ALL else None
+            self._living = self._attach(lists, ATTACH_ITERATOR, everywhere)
             self._attach("sluice_watch", ATTACH_RAW_TRACEPOINT)
             if writes:
                 self._attach(*writes)
@@ -158,10 +167,11 @@ class Watch(Resource):
 
     def set_idle_gap(self, idle_gap_ns: int) -> None:
         """End a flow when its direction sends no data for longer than this (laws/tag.h)."""
-        self._object.map("settings").update(0, _SETTINGS.pack(*self._watched, idle_gap_ns, self._others))
+        settings = _SETTINGS.pack(*self._watched, idle_gap_ns, self._others, self._cgroup_root)
+        self._object.map("settings").update(0, settings)
 
-    def _attach(self, program: str, attach_type: int) -> int:
-        self._links.append(loader.attach(self._object.program(program), attach_type))
+    def _attach(self, program: str, attach_type: int, over_map_fd: int | None = None) -> int:
+        self._links.append(loader.attach(self._object.program(program), attach_type, over_map_fd))
         return self._links[-1]
 
     def ended(self) -> list[Connection]:
@@ -171,11 +181,26 @@ class Watch(Resource):
         return [Connection.unpack(data) for data in self._ring.read()]
 
     def live(self) -> list[Connection]:
-        """Return the open connections of the caller's network namespace, including those without data."""
+        """Return the open connections, including those without data.
+
+        A kernel that refuses iterators over maps lists only those of the caller's network namespace.
+        """
         if self._ring is None:
             raise ValueError("the watch is closed")
         data, size = loader.read(self._living), _CONNECTION.size
-        return [Connection.unpack(data[i : i + size]) for i in range(0, len(data), size)]
+        found = (Connection.unpack(data[i : i + size]) for i in range(0, len(data), size))
+        return list(
+            {one.cookie: one for one in found}.values()
+        )  # a new one may move another, which is read again
+
+    def cgroup_path(self, connection: Connection) -> tuple[str, ...]:
+        """Return the names of the connection's cgroup and of those around it below the root, the outermost first.
+
+        The cgroup may have ended. Empty: unknown, or since then flows of a thousand other cgroups have ended.
+        """
+        found = self._object.map("cgroups").lookup(struct.pack("=Q", connection.cgroup))
+        names = (name.split(b"\0")[0] for name in _CGROUP_NAMES.unpack(found)) if found else ()
+        return tuple(name.decode(errors="replace") for name in names if name)[::-1]
 
     def lost(self) -> int:
         """Return how many connections the watch has missed since it began.
@@ -193,8 +218,12 @@ class Watch(Resource):
         self._object.close()
 
 
-def _load() -> tuple[BpfObject, tuple[str, int] | None]:
-    """Return the programs, and which of them sees writes, with its attach type.
+_ALL, _OWN = "sluice_watch_all", "sluice_watch_own"
+"""The programs that list open connections."""
+
+
+def _load() -> tuple[BpfObject, tuple[tuple[str, int] | None, str]]:
+    """Return the programs, which of them sees writes, with its attach type, and which lists open connections.
 
     A kernel without function entries and without the tracepoint has none: there, a flow ends with its connection.
     """
@@ -202,15 +231,22 @@ def _load() -> tuple[BpfObject, tuple[str, int] | None]:
     btf = build.KERNEL_BTF
     if btf.exists() and b"btf_trace_tcp_sendmsg_locked" in btf.read_bytes():
         writes = ("sluice_watch_write", ATTACH_RAW_TRACEPOINT)
-    try:
-        return load("watch", [writes[0]]), writes
-    except EnvironmentLacking as lacking:
+    first: EnvironmentLacking | None = None
+    for seen, lists in itertools.product((writes, None), (_ALL, _OWN)):
         try:
-            programs = load("watch")
-        except EnvironmentLacking:
-            raise lacking from None
-        log.warning("a watched flow ends with its connection, because this kernel does not show writes")
-        return programs, None
+            programs = load("watch", [lists, *([seen[0]] if seen else [])])
+        except EnvironmentLacking as lacking:
+            first = first or lacking
+            continue
+        if not seen:
+            log.warning("a watched flow ends with its connection, because this kernel does not show writes")
+        if lists == _OWN:
+            log.warning(
+                "open connections of containers are not listed: this kernel refuses iterators over maps"
+            )
+        return programs, (seen, lists)
+    assert first
+    raise first
 
 
 def _address(family: int, data: bytes) -> Address:

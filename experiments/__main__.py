@@ -63,6 +63,7 @@ EXPERIMENTS: Mapping[str, str] = {
     "validity": "checks.validity",
     "live_switch": "checks.live_switch",
     "racks": "checks.racks.run",
+    "steps": "checks.steps.run",
     "perimeter": "checks.perimeter.run",
     "fabrics": "checks.fabrics",
     "soak": "checks.soak",

@@ -11,14 +11,11 @@ import logging
 import os
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from sluice.dataplane.congestion import in_first_namespace
-from sluice.dataplane.sockopt import cgroup_root
 from sluice.dataplane.watch import Connection, Watch
 from sluice.hostagent.spool import Spool
 from sluice.hostagent.wire import PORT
@@ -198,8 +195,10 @@ def is_complete(connection: Connection, idle_gap_ns: int) -> bool:
     return acknowledged and connection.read_ns - (connection.last_sent_ns or connection.read_ns) > gap_ns
 
 
-def living_connection(connection: Connection, rate_bps: int, host: Host) -> LivingConnection:
-    """Return the heartbeat's entry of a live connection."""
+def living_connection(
+    connection: Connection, rate_bps: int, host: Host, container: str | None = None
+) -> LivingConnection:
+    """Return the heartbeat's entry of a live connection; `container` as in `to_record`."""
     sending = is_sender(connection)
     deadline_ns = connection.declared_deadline_ns if sending else None
     return LivingConnection(
@@ -212,6 +211,7 @@ def living_connection(connection: Connection, rate_bps: int, host: Host) -> Livi
         retransmissions=connection.retransmissions if sending else None,
         congestion_control=connection.congestion_control if sending else _UNKNOWN,
         srtt_us=connection.srtt_us,
+        label=container or "",
     )
 
 
@@ -224,39 +224,23 @@ _BY_ID = re.compile(r"(?:(?:docker|libpod|cri-containerd|crio|nerdctl)-)?([0-9a-
 _BY_NAME = re.compile(r"(?:lxc\.payload\.|machine-|systemd-nspawn@)(.+?)(?:\.scope|\.service)?")
 _ESCAPED = re.compile(r"\\x([0-9a-f]{2})")
 """How systemd writes a character that is special to it."""
-_RESCAN_S = 1.0
+_CONTAINERD = "default"
+"""Where containerd puts the cgroups of what `ctr` starts: the name of its namespace, if none was chosen."""
 
 
-class Containers:
-    """The names below the root of the cgroups of version 2. An unknown cgroup lets it look again, once a second."""
+def container_name(cgroup_path: Sequence[str]) -> str | None:
+    """Return the name of a cgroup's container, or the first digits of its id; None outside of containers.
 
-    def __init__(self, root: Path) -> None:
-        self._root = root
-        self._names: dict[int, str | None] = {}
-        """Id of a cgroup → the name of its container; None: it belongs to none."""
-        self._looked_s = -_RESCAN_S
-
-    def name(self, cgroup: int) -> str | None:
-        """Return the name of the container, or the first digits of its id.
-
-        None outside of containers, and for a cgroup that has ended before it was seen.
-        """
-        if cgroup and cgroup not in self._names and time.monotonic() - self._looked_s >= _RESCAN_S:
-            self._names = {}
-            for folder, _, _ in os.walk(self._root):
-                with suppress(OSError):  # it has just ended
-                    self._names[Path(folder).stat().st_ino] = _container(Path(folder))
-            self._looked_s = time.monotonic()
-        return self._names.get(cgroup)
-
-
-def _container(folder: Path) -> str | None:
-    """Return the container of a cgroup: the outermost one, if one contains another."""
-    for part in folder.parts:
+    It is the outermost one, if one contains another.
+    """
+    for number, part in enumerate(cgroup_path):
         if by_id := _BY_ID.fullmatch(part):
             return by_id[1][:_SHORT_DIGITS]
-        if by_name := _BY_NAME.fullmatch(part):
-            name = _ESCAPED.sub(lambda escaped: chr(int(escaped[1], 16)), by_name[1])[:64]
+        by_name = _BY_NAME.fullmatch(part)
+        if by_name or (number == 1 and cgroup_path[0] == _CONTAINERD):
+            name = _ESCAPED.sub(lambda escaped: chr(int(escaped[1], 16)), by_name[1] if by_name else part)[
+                :64
+            ]
             return name if name.isprintable() else None
     return None
 
@@ -289,9 +273,8 @@ class FlowWatch:
         self._ignored = ignored
         self._use_bpf = use_bpf
         self._watch: Watch | None = None
-        self._containers: Containers | None = None
         self._addresses: dict[str, int] = {}
-        """Address of a container → when the last flow with it ended (ns), the newest last."""
+        """Address of a container → when a flow with it was last open (ns), the newest last."""
         self._before: dict[tuple[int, int], tuple[int, int]] = {}
         """Cookie and start of a live flow → bytes and time (ns) at the last heartbeat."""
         self._spooled = 0
@@ -316,8 +299,6 @@ class FlowWatch:
         except EnvironmentLacking as lacking:
             self.problem = f"connections are not watched: {lacking}"
             log.warning("%s", self.problem)
-        with suppress(EnvironmentLacking):
-            self._containers = Containers(cgroup_root())
 
     def collect(self) -> None:
         """Spool the records of ended connections. Call this often, also while the web process is away."""
@@ -325,7 +306,7 @@ class FlowWatch:
             return
         for connection in filter(self._is_other_traffic, self._watch.ended()):
             if self._early.get(connection.cookie) != connection.start_ns:
-                self._record(connection)
+                self._record(self._watch, connection)
 
     def use_idle_gap(self, idle_gap_ns: int) -> None:
         """End a flow when its direction is idle for this long, as the tagger does."""
@@ -333,12 +314,16 @@ class FlowWatch:
             self._watch.set_idle_gap(idle_gap_ns)
             self._idle_gap_ns = idle_gap_ns
 
-    def _record(self, connection: Connection) -> None:
-        container = self._containers.name(connection.cgroup) if self._containers else None
+    def _note_address(self, connection: Connection) -> None:
         if connection.elsewhere and not (connection.local.is_loopback or connection.local.is_link_local):
             self._addresses.pop(str(connection.local), None)
             self._addresses[str(connection.local)] = connection.read_ns
-        record = to_record(connection, self._host, self._scheme(), container)
+
+    def _record(self, watch: Watch, connection: Connection) -> None:
+        self._note_address(connection)
+        record = to_record(
+            connection, self._host, self._scheme(), container_name(watch.cgroup_path(connection))
+        )
         if record is None:
             return
         self.spool.append(record)
@@ -356,15 +341,17 @@ class FlowWatch:
         if self._watch is None:
             return WatchStatus(watching=False, problem=reason(self.problem))
         self.collect()
-        living = [
-            c for c in self._watch.live() if self._is_other_traffic(c) and self._host.is_reported_here(c)
-        ]
+        living = []
+        for connection in filter(self._is_other_traffic, self._watch.live()):
+            self._note_address(connection)
+            if self._host.is_reported_here(connection):
+                living.append(connection)
         # Record the flows that are over on connections that stay open.
         early = {c.cookie: c.start_ns for c in living if is_complete(c, self._idle_gap_ns)}
         for connection in living:
             start_ns = early.get(connection.cookie)
             if start_ns is not None and self._early.get(connection.cookie) != start_ns:
-                self._record(connection)
+                self._record(self._watch, connection)
         self._early = early
         rated = sorted(self._rated(living), key=lambda pair: (-pair[1], pair[0].cookie))
         return WatchStatus(
@@ -373,7 +360,10 @@ class FlowWatch:
             recorded=self.recorded,
             lost=self._watch.lost(),
             living=len(living),
-            connections=tuple(living_connection(c, rate, self._host) for c, rate in rated[:MOST_SHOWN]),
+            connections=tuple(
+                living_connection(c, rate, self._host, container_name(self._watch.cgroup_path(c)))
+                for c, rate in rated[:MOST_SHOWN]
+            ),
             addresses=self._used_addresses(),
         )
 

@@ -3,22 +3,25 @@
 
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Annotated, Any, Literal
 
 from flask import Response, jsonify
 from pydantic import Field
 from sqlalchemy import Engine
 
+from sluice.policy.network.graph import Topology
 from sluice.policy.schema import entries
 from sluice.policy.schema.entries import write
 from sluice.policy.wire import records
 from sluice.policy.wire.agents import HostHeartbeat, LivingConnection, RunningFlow
+from sluice.store.desired import current_topology
 from sluice.store.flow_queries import FILTERS, MOST_COLUMNS, FlowColumns, class_sizes, find_flows
 from sluice.store.flows import newest_flows
 from sluice.store.observed import AgentRow, all_agents
 from sluice.webui import figures
 from sluice.webui.api import Api, Model, Since, model_of
+from sluice.webui.ingestion import names_of_addresses
 from sluice.webui.services import services
 
 
@@ -196,7 +199,24 @@ def living_hosts(agents: Iterable[AgentRow]) -> dict[str, HostHeartbeat]:
     return {name: beat for name, beat in alive if isinstance(beat, HostHeartbeat)}
 
 
-def active_flows(beats: Mapping[str, HostHeartbeat], host: str | None = None) -> list[dict[str, Any]]:
+def open_connections(beats: Mapping[str, HostHeartbeat], topology: Topology | None) -> list[LivingConnection]:
+    """Return the open connections that these agents report, with the names of hosts for addresses.
+
+    What a receiver reports is left out if an agent of the sender's host reports it, too, as in Ingestion.
+    """
+    watching = {name: beat.watch.addresses for name, beat in beats.items() if beat.watch.watching}
+    names = names_of_addresses(topology, watching)
+    found = (
+        replace(one, src=names.get(one.src, one.src), dst=names.get(one.dst, one.dst))
+        for beat in beats.values()
+        for one in beat.watch.connections
+    )
+    return [one for one in found if one.retransmissions is not None or one.src not in watching]
+
+
+def active_flows(
+    beats: Mapping[str, HostHeartbeat], topology: Topology | None, host: str | None = None
+) -> list[dict[str, Any]]:
     """Return the flows that these agents report, the newest first; with `host`, those from or to it.
 
     `beats` are the heartbeats of living agents by their host.
@@ -207,9 +227,9 @@ def active_flows(beats: Mapping[str, HostHeartbeat], host: str | None = None) ->
         ends = {"src": src, "src_port": None, "dst_port": None}
         for flow in beat.running:
             flows.append({"source": records.SCHEDULED, **ends, **write(flow), "rate_bps": None})
-        # What a program's connection will send is unknown, and so is what has been acknowledged.
-        for connection in beat.watch.connections:
-            flows.append({"source": records.WATCHED, **write(connection), "acked_bytes": None, "label": ""})
+    # What a program's connection will send is unknown, and so is what has been acknowledged.
+    for connection in open_connections(beats, topology):
+        flows.append({"source": records.WATCHED, **write(connection), "acked_bytes": None})
     chosen = [flow for flow in flows if host is None or host in (flow["src"], flow["dst"])]
     chosen.sort(key=lambda flow: (-flow["started_at"], flow["id"]))
     return chosen[:MOST_ACTIVE]
@@ -219,18 +239,20 @@ MOST_LIVING, MOST_ENDED = 50, 20
 ENDED_WINDOW_S = 60.0
 
 
-def connections_document(engine: Engine, now: float, agents: Iterable[AgentRow]) -> dict[str, Any]:
+def connections_document(
+    engine: Engine, now: float, topology: Topology | None, agents: Iterable[AgentRow]
+) -> dict[str, Any]:
     """Return the TCP connections of programs that are not part of a schedule, as the agents' flow watch reports them.
 
     The open ones of living agents are the fastest first, and those that ended within the last minute the newest first.
     """
-    watches = [beat.watch for beat in living_hosts(agents).values()]
-    living = [connection for watch in watches for connection in watch.connections]
+    beats = living_hosts(agents)
+    living = open_connections(beats, topology)
     living.sort(key=lambda connection: (-connection.rate_bps, connection.id))
     return {
         "living": [write(connection) for connection in living[:MOST_LIVING]],
         "ended": newest_flows(engine, now - ENDED_WINDOW_S, records.WATCHED, MOST_ENDED),
-        "lost": sum(watch.lost for watch in watches),
+        "lost": sum(beat.watch.lost for beat in beats.values()),
     }
 
 
@@ -261,7 +283,8 @@ def list_active_flows(query: ActiveFlowsQuery) -> Response:
 
     A heartbeat holds some twenty flows of each kind, so a busy host has more flows than it names.
     """
-    return jsonify(flows=active_flows(living_hosts(all_agents(services().engine)), query.host))
+    engine = services().engine
+    return jsonify(flows=active_flows(living_hosts(all_agents(engine)), current_topology(engine), query.host))
 
 
 @api.get("/connections", answers=ConnectionsAnswer)
@@ -271,7 +294,7 @@ def list_connections() -> Response:
     `/flows?source=watched` lists all that have ended.
     """
     engine = services().engine
-    return jsonify(connections_document(engine, time.time(), all_agents(engine)))
+    return jsonify(connections_document(engine, time.time(), current_topology(engine), all_agents(engine)))
 
 
 @api.get("/fct", answers=FctAnswer)

@@ -92,7 +92,8 @@ api = Api("hosts", __name__, "One host: its agent, its flows, its link")
 def host(path: AgentPath, query: HostQuery) -> Response:
     """The agent of a host, its flows under way and ended, round trips, deadlines, and the host's own link."""
     engine, name, now = services().engine, path.name, time.time()
-    place, rows = _place(current_topology(engine), name), all_agents(engine)
+    topology, rows = current_topology(engine), all_agents(engine)
+    place = _place(topology, name)
     agent = next((row for row in rows if row.name == name and row.kind == HostHeartbeat.KIND), None)
     beats = flow_documents.living_hosts(rows)
     if agent is None and place is None:
@@ -105,7 +106,7 @@ def host(path: AgentPath, query: HostQuery) -> Response:
         place=place,
         agent=agent_document(agent) if agent else None,
         link=write(beats[name].link) if name in beats and beats[name].link else None,
-        active=flow_documents.active_flows(beats, name),
+        active=flow_documents.active_flows(beats, topology, name),
         sent={
             "window_s": round(now - sent.since, 3),
             "flows": len(sent.flows),

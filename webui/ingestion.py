@@ -111,6 +111,16 @@ VALID_S = 2.0
 """How long the network and the list of agents are used before they are read again."""
 
 
+def names_of_addresses(
+    topology: Topology | None, watching: Mapping[str, Collection[str]]
+) -> Mapping[str, str]:
+    """Return the hosts by their addresses and those of their containers. `watching`: as in Network."""
+    used = Counter(address for addresses in watching.values() for address in addresses)
+    names = {a: name for name, addresses in watching.items() for a in addresses if used[a] == 1}
+    hosts = topology.hosts if topology else ()
+    return names | {address: host.name for host in hosts for address in (host.ipv4, host.ipv6) if address}
+
+
 class Network:
     """The network and the hosts whose connections are watched."""
 
@@ -122,9 +132,7 @@ class Network:
         hosts = topology.hosts if topology else ()
         self._watching = watching
         self._place = {host.name: place for place, host in enumerate(hosts)}
-        used = Counter(address for addresses in watching.values() for address in addresses)
-        self._names = {a: name for name, addresses in watching.items() for a in addresses if used[a] == 1}
-        self._names |= {address: host.name for host in hosts for address in (host.ipv4, host.ipv6) if address}
+        self._names = names_of_addresses(topology, watching)
         self._ideal = IdealTimes(topology) if topology and hosts else None
 
     def completed(self, record: FlowRecord) -> FlowRecord:

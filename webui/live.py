@@ -143,7 +143,7 @@ def snapshot(engine: Engine, recent: RecentFlows) -> dict[str, Any]:
         "policy": policies.current_policy_document(engine),
         "thresholds": port_documents.thresholds_now(engine),
         "ports": {port: _only(row, row.keys() - _LEFT_OUT) for port, row in ports.items()},
-        "connections": flows.connections_document(engine, now, agents),
+        "connections": flows.connections_document(engine, now, topology, agents),
         "sanctions": port_documents.sanctions_now(engine),
         "traffic": {
             choice: everything if part is finished else _traffic(part, now) for choice, part in chosen.items()

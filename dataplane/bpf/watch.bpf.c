@@ -15,10 +15,9 @@
  * with the socket. No program here works for packets, except behind a declaration that came before
  * all earlier data was acknowledged.
  *
- * The tracepoint fires for the whole machine; sockets of other namespaces are ignored. The iterators visit the
- * agent's own namespace only. The tracepoint fires
- * before the socket's state changes, and at the end after the port was given back. So the source
- * port comes from the socket's copy.
+ * The tracepoint fires for the whole machine; sockets of other namespaces are ignored. The iterator over TCP visits the
+ * agent's own namespace only. The tracepoint fires before the socket's state changes, and at the end after the port was
+ * given back. So the source port comes from the socket's copy.
  */
 #include "watch_flows.bpf.h"
 
@@ -89,26 +88,41 @@ int BPF_PROG(sluice_watch, struct sock *sk, int from, int to)
 	return 0;
 }
 
-/*
- * Write a struct watch_connection for each live watched connection of this network namespace. An
- * iterator over the map would visit no other sockets, but some kernels refuse iterators over maps.
- */
-SEC("iter/tcp")
-int sluice_watch_live(struct bpf_iter__tcp *ctx)
+/* Write a struct watch_connection if the connection is open. */
+static __always_inline void write_living(struct seq_file *seq, struct tcp_sock *tp, struct watched *w)
+{
+	int state = tp->inet_conn.icsk_inet.sk.__sk_common.skc_state;
+	struct watch_connection c = {};
+
+	if (state == BPF_TCP_SYN_SENT || state == BPF_TCP_CLOSE)
+		return;
+	fill(&c, tp, w, state);
+	bpf_seq_write(seq, &c, sizeof(c));
+}
+
+/* All watched connections, in any network namespace. Visits no other sockets. */
+SEC("?iter/bpf_sk_storage_map")
+int sluice_watch_all(struct bpf_iter__bpf_sk_storage_map *ctx)
+{
+	struct watched *w = ctx->value;
+	struct sock *sk = ctx->sk;
+	struct tcp_sock *tp = sk ? bpf_skc_to_tcp_sock(sk) : NULL; /* the last call has no socket */
+
+	if (tp && w && w->start_ns)
+		write_living(ctx->meta->seq, tp, w);
+	return 0;
+}
+
+/* Those of this network namespace, for kernels that refuse iterators over maps. */
+SEC("?iter/tcp")
+int sluice_watch_own(struct bpf_iter__tcp *ctx)
 {
 	struct sock_common *sk = ctx->sk_common;
-	struct tcp_sock *tp = sk ? bpf_skc_to_tcp_sock(sk) : NULL; /* the last call has no socket */
+	struct tcp_sock *tp = sk ? bpf_skc_to_tcp_sock(sk) : NULL;
 	struct watched *w = tp ? watched_of(tp) : NULL;
-	struct watch_connection c = {};
-	int state;
 
-	if (!w)
-		return 0;
-	state = tp->inet_conn.icsk_inet.sk.__sk_common.skc_state;
-	if (state == BPF_TCP_SYN_SENT || state == BPF_TCP_CLOSE)
-		return 0;
-	fill(&c, tp, w, state);
-	bpf_seq_write(ctx->meta->seq, &c, sizeof(c));
+	if (w)
+		write_living(ctx->meta->seq, tp, w);
 	return 0;
 }
 

@@ -9,12 +9,21 @@ struct watch_settings {
 	__u32 own_port;	       /* connections to this port are not watched; 0: all are */
 	__u64 idle_gap_ns;     /* as in tag.h: a flow ends when its direction is idle for longer */
 	__u64 others;	       /* not 0: all namespaces that no agent serves are watched, too */
+	__u64 cgroup_root;     /* id of the group below which cgroups have names; 0: of the machine's */
 };
 
 /* Map "losses": per CPU, key 0. */
 struct watch_losses {
 	__u64 records;	   /* lost because the ring buffer was full */
 	__u64 connections; /* not watched because memory was short */
+};
+
+#define WATCH_CGROUP_LEVELS 8
+#define WATCH_CGROUP_BYTES 96
+
+/* Map "cgroups": id of a socket's cgroup → its name and those of the groups around it, the innermost first. */
+struct watch_cgroup {
+	char names[WATCH_CGROUP_LEVELS][WATCH_CGROUP_BYTES];
 };
 
 #define WATCH_CONTROL_BYTES 16 /* TCP_CA_NAME_MAX */
@@ -62,7 +71,7 @@ struct watch_connection {
 	char control[WATCH_CONTROL_BYTES];
 };
 
-_Static_assert(sizeof(struct watch_settings) == 24, "as in watch.py");
+_Static_assert(sizeof(struct watch_settings) == 32, "as in watch.py");
 _Static_assert(sizeof(struct watch_losses) == 16, "as in watch.py");
 _Static_assert(sizeof(struct watch_connection) == 176, "as in watch.py");
 

@@ -19,6 +19,7 @@
 
 #define MAX_UNACKED 8
 #define MAX_ADDRESSES 16384
+#define MAX_CGROUPS 1024
 
 /* Kept in a watched socket. Counters: their values before the first byte of the flow. */
 struct watched {
@@ -86,6 +87,16 @@ struct {
 	__type(key, __u8[16]);
 	__type(value, __u8);
 } addresses SEC(".maps");
+
+/* The names of cgroups whose sockets have carried flows. They outlive the cgroup, as a container may be short. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, MAX_CGROUPS);
+	__type(key, __u64);
+	__type(value, struct watch_cgroup);
+} cgroups SEC(".maps");
+
+static const struct watch_cgroup no_names;
 
 /* Sockets that have an entry of unacked flows in use. */
 __u32 sockets_with_unacked = 0;
@@ -307,9 +318,28 @@ static __always_inline void fill_ends(struct watch_connection *c, struct inet_so
 	}
 }
 
-static __always_inline __u64 cgroup_of(struct sock *sk)
+/* The id of a socket's cgroup, whose names are in `cgroups` from then on. The socket keeps the cgroup alive. */
+static __noinline __u64 cgroup_of(struct sock *sk)
 {
-	return bpf_core_field_exists(sk->sk_cgrp_data) ? BPF_CORE_READ(sk, sk_cgrp_data.cgroup, kn, id) : 0;
+	struct watch_settings *set = current_settings();
+	struct watch_cgroup *around;
+	struct cgroup *group;
+	__u64 id, outer;
+	int i;
+
+	if (!set || !bpf_core_field_exists(sk->sk_cgrp_data))
+		return 0;
+	group = BPF_CORE_READ(sk, sk_cgrp_data.cgroup);
+	id = outer = BPF_CORE_READ(group, kn, id);
+	if (!id || bpf_map_lookup_elem(&cgroups, &id) || bpf_map_update_elem(&cgroups, &id, &no_names, BPF_ANY))
+		return id;
+	around = bpf_map_lookup_elem(&cgroups, &id);
+	for (i = 0; around && i < WATCH_CGROUP_LEVELS && outer && outer != set->cgroup_root; i++) {
+		bpf_probe_read_kernel_str(around->names[i], WATCH_CGROUP_BYTES, BPF_CORE_READ(group, kn, name));
+		group = BPF_CORE_READ(group, self.parent, cgroup);
+		outer = BPF_CORE_READ(group, kn, id);
+	}
+	return id;
 }
 
 static __always_inline void fill(struct watch_connection *c, struct tcp_sock *tp, struct watched *w, int state)

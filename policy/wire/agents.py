@@ -279,6 +279,9 @@ class LivingConnection:
     )
     congestion_control: str = entry(entries.AGENT, "TCP_CONGESTION name.")
     srtt_us: float | None = entry(Number(0, 1e12, "us"), "Smoothed round-trip time.", nullable=True)
+    label: str = entry(
+        Line(longest=MAX_LABEL), "Container of the program; empty for a program of the host.", default=""
+    )
 
 
 @dataclass(frozen=True)

@@ -122,8 +122,14 @@ class Racks:
         return self.inside(rack, [*env, "ovs-ofctl", "-O", "OpenFlow13", *words])
 
     def connect_switches(self) -> None:
+        """Name the controller. Until it has written its rules, the bridges forward as before."""
         for rack, bridge in BRIDGES.items():
-            self.vsctl(rack, "set-controller", bridge, CONTROLLER)
+            home = self.folder / rack
+            connect = f"ovs-vsctl --db=unix:{home}/db.sock set-controller {bridge} {CONTROLLER}"
+            forward = (
+                f"OVS_RUNDIR={home} ovs-ofctl add-flow {bridge} priority=1,hard_timeout=60,actions=NORMAL"
+            )
+            self.inside(rack, ["sh", "-c", f"{connect} && {forward}"])
 
     # ── Processes of Sluice ────────────────────────────────────────────────────────────────────────────────────────
 
@@ -165,6 +171,21 @@ class Racks:
         where = ["--name", name, "--run-dir", str(self.folder / name), "--web", f"https://{AGENTS}"]
         database = f"unix:{self.folder}/{rack}/db.sock"
         self.start(name, rack, "port-agent", *where, "--enrol", str(token), "--database", database)
+
+    def release_ports(self, rack: str) -> None:
+        """End the port agent with the name of its rack, and let it give the ports back."""
+        self.stop(rack)
+        where = ("--run-dir", str(self.folder / rack), "--database", f"unix:{self.folder}/{rack}/db.sock")
+        argv = [sys.executable, "-m", "sluice", "port-agent", "--config", os.devnull, "--release", *where]
+        self.inside(rack, argv, timeout_s=120)
+
+    def wait_agents(self, *names: str) -> None:
+        """Wait until agents of these names report."""
+
+        def up() -> bool:
+            return {one["name"] for one in self.answer("health")["agents"] if one["alive"]} >= set(names)
+
+        wait_until(up, f"{', '.join(names)} report")
 
     def start_agent(self, name: str, machine: str | None, *argv: str) -> None:
         """Start a host agent on a machine that reaches the hub's files. None: in this network namespace."""
@@ -217,6 +238,12 @@ class Racks:
         headers = {"Authorization": f"Bearer {TOKEN}"}
         with closing(HttpClient(self._url, 30)) as web:
             return web.request("PUT", "/api/v1/policy", json.dumps(document).encode(), headers)
+
+    def told(self, *words: str) -> str:
+        """Give a command of `sluice`, which must succeed, and return what it says."""
+        code, text = self.sluice(*words)
+        assert code == 0, f"sluice {' '.join(words)}: {text}"
+        return text
 
     def sluice(self, *words: str) -> tuple[int, str]:
         """Run `sluice COMMAND …` in this process. Returns the exit code and the output. Raises SluiceError."""

@@ -71,6 +71,11 @@ def test_connect__everyone_reaches_everyone(machines: Machines) -> None:
             "the link is found",
             timeout_s=30,
         )
+        wait_until(
+            lambda: not any("NORMAL" in rule for rack in BRIDGES for rule in machines.rules(rack)),
+            "the bridges forward by the rules of Sluice alone, and learn hosts",
+            timeout_s=30,
+        )
     wait_until(lambda: machines.all_reach(EVERYONE), "traffic flows again", timeout_s=30)
 
 

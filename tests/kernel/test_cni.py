@@ -1,12 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tags of a container that plugins of CNI have connected, as Kubernetes does, with their limits of its bandwidth."""
 
-import json
-import os
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,38 +11,18 @@ from sluice.dataplane.congestion import ControlSettings, HostEntry, register_con
 from sluice.dataplane.sockopt import Attachment
 from sluice.dataplane.tagger import TagSettings
 from sluice.policy.tags import ATTAINED_FIRST, attained_tag
-from sluice.runtime.command import run
 from tests.kernel.capture import SYN, Capture
+from tests.kernel.cni import PLUGINS, connect_container
 from tests.kernel.conftest import V4, Pair
 from tests.kernel.controls import private_build, private_name
 from tests.kernel.lab import Namespace, dial, listen, send_and_receive
 
-PLUGINS = Path("/usr/lib/cni")
 SUBNET = "10.22.0.0/24"
 SIZE_BYTES = 400_000
-RATE_BPS = 10**9
 
 pytestmark = pytest.mark.skipif(
     not PLUGINS.exists(), reason="the plugins of CNI are not installed: make setup"
 )
-
-
-def add(node: Namespace, container: Namespace, settings: dict[str, Any]) -> dict[str, Any]:
-    """Let a plugin connect the container with its node, or change how it is connected. Returns the plugin's result."""
-    environment = {
-        "CNI_COMMAND": "ADD",
-        "CNI_CONTAINERID": "container1",
-        "CNI_NETNS": f"/proc/{os.getpid()}/fd/{container.fd}",
-        "CNI_IFNAME": "eth0",
-        "CNI_PATH": str(PLUGINS),
-    }
-    settings = {"cniVersion": "0.4.0", "name": "pods", **settings}
-    with node:
-        said = run(
-            [str(PLUGINS / settings["type"])], stdin=json.dumps(settings), env=os.environ | environment
-        )
-    result: dict[str, Any] = json.loads(said)
-    return result
 
 
 @pytest.fixture(params=["ptp", "bridge"])
@@ -55,12 +32,7 @@ def container(
     """A container on the node `pair.a`."""
     made = Namespace()
     namespaces.append(made)
-    addresses = {"type": "host-local", "dataDir": str(tmp_path), "ranges": [[{"subnet": SUBNET}]]}
-    routes = {"routes": [{"dst": "0.0.0.0/0"}]}
-    settings = {"type": request.param, "bridge": "cni0", "isGateway": True, "ipam": addresses | routes}
-    result = add(pair.a, made, settings)
-    limits = {f"{way}{what}": RATE_BPS for way in ("ingress", "egress") for what in ("Rate", "Burst")}
-    add(pair.a, made, {"type": "bandwidth", "prevResult": result, **limits})
+    connect_container(pair.a, made, request.param, SUBNET, tmp_path)
     pair.b.run("ip", "route", "add", SUBNET, "via", V4["a"])
     return made
 

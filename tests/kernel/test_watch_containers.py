@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """The watch of a whole machine: connections of namespaces that no agent serves, as containers have."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import pytest
 
 from sluice.dataplane.congestion import DEFAULT_CONTROL, HostEntry
-from sluice.dataplane.sockopt import cgroup_root
+from sluice.dataplane.loader import BpfObject, load
 from sluice.dataplane.watch import Connection, Watch
-from sluice.hostagent.watch import Containers, Host, to_record
+from sluice.hostagent.watch import Host, container_name, to_record
+from sluice.policy.errors import EnvironmentLacking
 from tests.kernel.lab import Namespace, address, collected, connect, connected, send_and_receive
 from tests.kernel.watching import Cgroup, close_in_order
 
@@ -93,13 +95,46 @@ def test_a_watch_of_one_namespace_sees_no_other(containers: tuple[Namespace, Nam
         assert [(end.local_port, end.both_ends) for end in ends(watch, port, count=1)] == [(port, False)]
 
 
+def test_open_connections_of_all_namespaces_are_listed(
+    containers: tuple[Namespace, Namespace], machine: Watch
+) -> None:
+    with connected(*containers, "10.77.0.2") as (near, far):
+        port = near.getsockname()[1]
+        send_and_receive(near, far, 5000)
+        living = [one for one in machine.live() if port in (one.local_port, one.remote_port)]
+        assert {(one.local_port == port, one.both_ends, one.elsewhere) for one in living} == {
+            (True, True, True),
+            (False, True, True),
+        }
+        close_in_order(near, far)
+    ends(machine, port, count=2)
+    assert not [one for one in machine.live() if port in (one.local_port, one.remote_port)]
+
+
+def test_a_kernel_that_refuses_iterators_over_maps_lists_its_own_namespace(
+    containers: tuple[Namespace, Namespace], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refusing(name: str, optional: Sequence[str]) -> BpfObject:
+        if "sluice_watch_all" in optional:
+            raise EnvironmentLacking("no iterators over maps here")
+        return load(name, optional)
+
+    monkeypatch.setattr("sluice.dataplane.watch.load", refusing)
+    one, two = containers
+    with one, Watch(others=True) as watch, connected(one, two, "10.77.0.2") as (near, far):
+        port = near.getsockname()[1]
+        send_and_receive(near, far, 5000)
+        assert [living.local_port for living in watch.live()] == [port]
+
+
 def test_a_record_names_the_container(containers: tuple[Namespace, Namespace], machine: Watch) -> None:
-    """The socket has the cgroup of the process that made it."""
-    names = Containers(cgroup_root())
-    with Cgroup(f"docker-{DIGITS}.scope"), connected(*containers, "10.77.0.2") as (near, far):
+    """The socket has the cgroup of the process that made it, although that has ended."""
+    scope = f"docker-{DIGITS}.scope"
+    with Cgroup(scope), connected(*containers, "10.77.0.2") as (near, far):
         port = near.getsockname()[1]
         send_and_receive(near, far, 5000)
         close_in_order(near, far)
-        found = ends(machine, port, count=2)
-        assert {names.name(one.cgroup) for one in found} == {DIGITS[:12]}
-        assert names.name(found[0].cgroup + 1_000_000) is None
+    found = ends(machine, port, count=2)
+    assert {machine.cgroup_path(one) for one in found} == {(scope,)}
+    assert container_name((scope,)) == DIGITS[:12]
+    assert machine.cgroup_path(replace(found[0], cgroup=found[0].cgroup + 1_000_000)) == ()

@@ -65,10 +65,10 @@ def host_heartbeat(**changes: Any) -> HostHeartbeat:
     return replace(_HOST, **changes)
 
 
-def watching(*connections: LivingConnection, lost: int = 0) -> HostHeartbeat:
+def watching(*connections: LivingConnection, lost: int = 0, **changes: Any) -> HostHeartbeat:
     """Return the heartbeat of a host with these open connections."""
     status = WatchStatus(watching=True, lost=lost, living=len(connections), connections=connections)
-    return host_heartbeat(watch=status)
+    return host_heartbeat(watch=replace(status, **changes))
 
 
 def port_heartbeat(**changes: Any) -> PortHeartbeat:

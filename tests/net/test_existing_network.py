@@ -81,9 +81,11 @@ def wait_reached(racks: Racks) -> None:
 def test_discovery__finds_the_link_and_reaches_everyone(racks: Racks) -> None:
     wait_until(lambda: 'to = "br-back:tor2"' in racks.sluice("network", "discover")[1], "the link is found")
     wait_reached(racks)
-    assert not racks.flows("rack1", "table=4,metadata=0x10001/0xffffff")[-1].count("set_queue"), (
-        "it only watches"
+    rules = wait_until(
+        lambda: racks.flows("rack1", "table=4,metadata=0x10001/0xffffff"), "the rules of Sluice stand"
     )
+    assert "set_queue" not in rules[-1], "it only watches"
+    assert not any("NORMAL" in rule for rule in racks.flows("rack1")), "the bridge forwards by them alone"
 
 
 def test_description__agrees_and_a_server_added_later_works_at_once(racks: Racks, described: Path) -> None:

@@ -5,7 +5,6 @@ import time
 from dataclasses import replace
 from functools import partial
 from ipaddress import ip_address
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +12,7 @@ import pytest
 from sluice.dataplane.watch import Connection
 from sluice.hostagent import watch as flow_watch
 from sluice.hostagent.spool import Spool
-from sluice.hostagent.watch import Containers, FlowWatch, Host, is_complete, is_sender, to_record
+from sluice.hostagent.watch import FlowWatch, Host, container_name, is_complete, is_sender, to_record
 from sluice.policy.errors import EnvironmentLacking
 from sluice.policy.wire.agents import MAX_ADDRESSES, WatchStatus
 from sluice.policy.wire.records import FINISHED, UNFINISHED, WATCHED, FlowRecord
@@ -167,6 +166,7 @@ class FakeWatch:
         self.ends: list[Connection] = []
         self.lives: list[Connection] = []
         self.open = True
+        self.cgroups: dict[int, tuple[str, ...]] = {}
 
     def ended(self) -> list[Connection]:
         ends, self.ends = self.ends, []
@@ -174,6 +174,9 @@ class FakeWatch:
 
     def live(self) -> list[Connection]:
         return self.lives
+
+    def cgroup_path(self, connection: Connection) -> tuple[str, ...]:
+        return self.cgroups.get(connection.cgroup, ())
 
     def lost(self) -> int:
         return 3
@@ -262,6 +265,15 @@ def test_status__has_the_addresses_of_containers_for_some_minutes(watched: Watch
     assert (spool.records[0].src, spool.records[0].dst) == ("h1", str(ELSEWHERE))
     kernel.ends = [pod(local=old, read_ns=now_ns - flow_watch.ADDRESS_NS)]
     assert str(old) not in watch.status().addresses
+    kernel.lives = [pod(local=old)]
+    assert watch.status().addresses[0] == str(old)
+
+
+def test_status__an_open_connection_names_its_container(watched: Watched) -> None:
+    watch, kernel, _ = watched
+    kernel.cgroups = {7: ("lxc.payload.web",)}
+    kernel.lives = [upload(cookie=1, cgroup=7), upload(cookie=2, cgroup=8)]
+    assert [one.label for one in watch.status().connections] == ["web", ""]
 
 
 def test_begin__a_kernel_without_support_is_reported_without_an_error(
@@ -367,7 +379,7 @@ POD = "kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod6e2.slice"
 
 
 @pytest.mark.parametrize(
-    ("folder", "name"),
+    ("path", "name"),
     [
         (f"system.slice/docker-{ID}.scope", ID[:12]),
         (f"docker/{ID}/init.scope", ID[:12]),
@@ -383,24 +395,13 @@ POD = "kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod6e2.slice"
         ("user.slice/user-0.slice/session-1.scope", None),
         ("system.slice/docker.service", None),
         (f"system.slice/docker-{ID[:-1]}.scope", None),
+        ("default/web1", "web1"),
+        ("default/web1/init.scope", "web1"),
+        (f"default/{ID}", ID[:12]),
+        ("default", None),
+        ("system.slice/default/web1", None),
+        ("", None),
     ],
 )
-def test_name__what_runtimes_call_it(tmp_path: Path, folder: str, name: str | None) -> None:
-    (tmp_path / folder).mkdir(parents=True)
-    assert Containers(tmp_path).name((tmp_path / folder).stat().st_ino) == name
-
-
-def test_name__a_later_container_is_found_and_the_folders_are_read_once_a_second(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    now_s = 100.0
-    monkeypatch.setattr("sluice.hostagent.watch.time.monotonic", lambda: now_s)
-    (tmp_path / "system.slice").mkdir()
-    found = Containers(tmp_path)
-    assert found.name(0) is None
-    assert found.name((tmp_path / "system.slice").stat().st_ino) is None
-    later = tmp_path / "lxc.payload.later"
-    later.mkdir()
-    assert found.name(later.stat().st_ino) is None
-    now_s += 1
-    assert found.name(later.stat().st_ino) == "later"
+def test_container_name__what_runtimes_call_it(path: str, name: str | None) -> None:
+    assert container_name(tuple(path.split("/"))) == name

@@ -158,13 +158,13 @@ def test_classes__the_sizes_that_the_records_have(client: Client) -> None:
 WATCHED = {"source": "watched", "ideal_us": None, "src_port": 40_000, "dst_port": 443, "lasted_us": 3e6}
 
 
-def beat(client: Client, name: str, *connections: LivingConnection, lost: int = 0) -> Answer:
-    return client.post(f"/api/v1/agents/{name}", json=document(watching(*connections, lost=lost)))
+def beat(client: Client, name: str, *connections: LivingConnection, **changes: Any) -> Answer:
+    return client.post(f"/api/v1/agents/{name}", json=document(watching(*connections, **changes)))
 
 
 def test_living_connections_of_all_agents__the_fastest_first(client: Client) -> None:
     assert beat(client, "h1", LIVING, lost=2).status_code == 200
-    slow = replace(LIVING, id="watched/0123456789ab/8.1", rate_bps=5, retransmissions=None, srtt_us=None)
+    slow = replace(LIVING, id="watched/0123456789ab/8.1", rate_bps=5, retransmissions=None, src="192.0.2.1")
     fast = replace(LIVING, id="watched/0123456789ab/9.1", rate_bps=10**9, dst="fd00::2")
     assert beat(client, "h2", slow, fast, lost=1).status_code == 200
     answer = client.get("/api/v1/connections").json
@@ -173,6 +173,19 @@ def test_living_connections_of_all_agents__the_fastest_first(client: Client) -> 
     assert answer["lost"] == 3
     agents = client.get("/api/v1/health").json["agents"]
     assert all(agent["status"]["watch"]["connections"] == [] for agent in agents)
+
+
+def test_living_connections__of_containers_of_two_hosts_are_listed_once(client: Client) -> None:
+    """Until the receiver's host has learnt who has the sender's address, both report it."""
+    sent = replace(LIVING, dst="10.4.2.7", label="web1")
+    received = replace(LIVING, id="watched/0123456789ab/9.1", src="10.4.1.7", dst="h2", retransmissions=None)
+    assert beat(client, "h1", sent, addresses=("10.4.1.7",)).status_code == 200
+    assert beat(client, "h2", received).status_code == 200
+    (first,) = client.get("/api/v1/connections").json["living"]
+    assert (first["src"], first["dst"], first["label"]) == ("h1", "10.4.2.7", "web1")
+    assert beat(client, "h2", received, addresses=("10.4.2.7",)).status_code == 200
+    (active,) = client.get("/api/v1/flows/active").json["flows"]
+    assert (active["src"], active["dst"], active["label"]) == ("h1", "h2", "web1")
 
 
 def beat_with(client: Client, connections: Any) -> tuple[int, str | None]:

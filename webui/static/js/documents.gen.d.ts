@@ -496,6 +496,11 @@ export interface components {
              * @description Smoothed round-trip time.
              */
             srtt_us: number | null;
+            /**
+             * Label
+             * @description Container of the program; empty for a program of the host.
+             */
+            label: string;
         };
         /** MachineStatus */
         MachineStatus: {
@@ -2056,6 +2061,11 @@ export interface components {
              * @description Smoothed round-trip time.
              */
             srtt_us: number | null;
+            /**
+             * Label
+             * @description Container of the program; empty for a program of the host.
+             */
+            label: string;
         };
         /** FctAnswer */
         FctAnswer: {

@@ -20,6 +20,7 @@ const LIVING = {
   retransmissions: 3,
   congestion_control: "cubic",
   srtt_us: 250,
+  label: "",
 };
 /** @type {FlowModel} */
 const ENDED = {
