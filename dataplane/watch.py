@@ -189,9 +189,8 @@ class Watch(Resource):
             raise ValueError("the watch is closed")
         data, size = loader.read(self._living), _CONNECTION.size
         found = (Connection.unpack(data[i : i + size]) for i in range(0, len(data), size))
-        return list(
-            {one.cookie: one for one in found}.values()
-        )  # a new one may move another, which is read again
+        by_cookie = {one.cookie: one for one in found}  # a new one may move another, which is read again
+        return list(by_cookie.values())
 
     def cgroup_path(self, connection: Connection) -> tuple[str, ...]:
         """Return the names of the connection's cgroup and of those around it below the root, the outermost first.

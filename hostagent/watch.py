@@ -238,9 +238,8 @@ def container_name(cgroup_path: Sequence[str]) -> str | None:
             return by_id[1][:_SHORT_DIGITS]
         by_name = _BY_NAME.fullmatch(part)
         if by_name or (number == 1 and cgroup_path[0] == _CONTAINERD):
-            name = _ESCAPED.sub(lambda escaped: chr(int(escaped[1], 16)), by_name[1] if by_name else part)[
-                :64
-            ]
+            text = by_name[1] if by_name else part
+            name = _ESCAPED.sub(lambda escaped: chr(int(escaped[1], 16)), text)[:64]
             return name if name.isprintable() else None
     return None
 
