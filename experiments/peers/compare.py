@@ -173,7 +173,7 @@ def draw(results: Results, lines: Mapping[str, Line] = LINES) -> Figure:
             values = [runs.values(f"p99 {i}", scheme, load) for i in range(BINS)]
             curve(panel, sizes, values, line, median, marker)
         panel.set(xscale="log", xlabel="flow size (KB)")
-        panel.set_title(f"{name}, load {load:g}", fontsize="medium")
+        panel.set_title(f"{name}, load {load:g}", fontsize="small")
         log_scale(panel)
     for row in panels:
         row[0].set_ylabel("p99 slowdown")
