@@ -14,7 +14,7 @@ import numpy as np
 from scipy.stats import t
 
 from experiments.kit.experiment import Claim, Given, markdown_table, over_loads
-from experiments.kit.flows import Flows, ListedFlows, read_flow_columns, read_listed
+from experiments.kit.flows import Column, Flows, ListedFlows, read_flow_columns, read_listed
 from sluice.policy.fabrics import SIMULATOR, TESTBED
 from sluice.policy.schemes import SCHEMES
 from sluice.report.tables import Scale, estimate
@@ -60,9 +60,18 @@ def difference(ours: Sequence[float], theirs: Sequence[float]) -> Difference:
     seeds, ratio = len(x), float(x.sum() / y.sum())
     if seeds < 2:
         return Difference(ratio - 1, -np.inf, np.inf, seeds, np.nan)
-    deviation = float((x - ratio * y).std(ddof=1) / (np.sqrt(seeds) * y.mean()))
-    half = float(t.ppf((1 + CONFIDENCE) / 2, seeds - 1)) * deviation
+    half = half_interval(x - ratio * y) / float(y.mean())
     return Difference(ratio - 1, ratio - 1 - half, ratio - 1 + half, seeds, float((x / y).std(ddof=1)))
+
+
+def half_interval(values: Sequence[float] | Column) -> float:
+    """Return half the width of the 95 % interval of the mean of two or more values."""
+    return float(t.ppf((1 + CONFIDENCE) / 2, len(values) - 1) * np.std(values, ddof=1) / np.sqrt(len(values)))
+
+
+def with_interval(values: Sequence[float]) -> str:
+    """Return the mean of the seeds and half its 95 % interval, for example 1.41 ± 0.03; of one seed the value alone."""
+    return f"{np.mean(values):.2f}" + (f" ± {half_interval(values):.2f}" if len(values) > 1 else "")
 
 
 @dataclass(frozen=True)

@@ -52,14 +52,19 @@ def links() -> list[str]:
     return [*own, *up, *top]
 
 
+def write_topology(folder: Path) -> Path:
+    """Write the fat tree to a file, and return its path."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = (folder / "fat-tree.toml").resolve()
+    path.write_text("links = [\n" + "".join(f'  "{link}",\n' for link in links()) + "]\n")
+    return path
+
+
 def plan(given: Given) -> Mapping[str, Planned]:
     for scheme in REFERENCE_MEANS:
         plugins.use(HERE / f"{scheme}.h")
-    given.out.mkdir(parents=True, exist_ok=True)
-    topology = (given.out / "fat-tree.toml").resolve()
-    topology.write_text("links = [\n" + "".join(f'  "{link}",\n' for link in links()) + "]\n")
     document = read_document(HERE / "hpcc.toml")
-    document["fabric"]["file"] = str(topology)
+    document["fabric"]["file"] = str(write_topology(given.out))
     return one_group(given, axes(given, document, schemes=list(REFERENCE_MEANS)))
 
 

@@ -15,6 +15,7 @@ from experiments.kit.runs import (
     all_finished,
     all_valid,
     difference,
+    with_interval,
 )
 from tests.kit.bundles import run_of
 
@@ -56,6 +57,11 @@ def test_difference__is_of_the_means_not_a_mean_of_ratios() -> None:
     assert found.mean == pytest.approx(12 / 11 - 1)
     assert found.seeds == 2
     assert not difference([1.0], [2.0]).lower, "one seed proves nothing"
+
+
+def test_with_interval__of_three_seeds_and_of_one() -> None:
+    assert with_interval([1.0, 2.0, 3.0]) == "2.00 ± 2.48", "4.303 deviations over the root of 3"
+    assert with_interval([2.0]) == "2.00"
 
 
 def test_difference__covers_the_truth_about_as_often_as_it_says() -> None:
