@@ -114,7 +114,7 @@ def test_other_programs_connections_show_while_they_live_and_when_they_have_ende
     until(page, "document.querySelector('#watched tr[data-state=living]') !== null")
     assert page.locator("#watched tr td").all_inner_texts() == [
         "h3:40000",
-        "[fd00::7]:443",
+        "h7:443",
         "Open",
         "5 MB",
         "80 Mb/s",
