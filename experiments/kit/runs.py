@@ -42,7 +42,8 @@ class Difference:
         return self.high < 0
 
     def __str__(self) -> str:
-        return signed(f"{self.mean:+.1%} ({self.low:+.1%} … {self.high:+.1%})")
+        interval = f"{self.low:+.1%} … {self.high:+.1%}" if self.seeds > 1 else "one seed"
+        return signed(f"{self.mean:+.1%} ({interval})")
 
     def to_document(self) -> dict[str, float | int]:
         return dict(vars(self))

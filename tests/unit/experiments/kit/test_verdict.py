@@ -56,7 +56,9 @@ def test_difference__is_of_the_means_not_a_mean_of_ratios() -> None:
     found = difference([2.0, 10.0], [1.0, 10.0])
     assert found.mean == pytest.approx(12 / 11 - 1)
     assert found.seeds == 2
-    assert not difference([1.0], [2.0]).lower, "one seed proves nothing"
+    alone = difference([1.0], [2.0])
+    assert not alone.lower, "one seed proves nothing"
+    assert str(alone) == "−50.0 % (one seed)"
 
 
 def test_with_interval__of_three_seeds_and_of_one() -> None:
