@@ -106,27 +106,31 @@ class Notifier:
 
     def stopping(self) -> None:
         """Report that the service ends on purpose."""
-        self._send("STOPPING=1")
+        self._send("STOPPING=1", wait_s=1)
 
     def alive(self) -> None:
         """Report that the main loop turns. Call it as often as you like: it sends at most once each `interval_s`."""
         if self.interval_s is None or time.monotonic() < self._next_s:
             return
         self._next_s = time.monotonic() + self.interval_s
-        self._send("WATCHDOG=1")
+        self._send("WATCHDOG=1", wait_s=0)
         if self._alive_file:
             try:
                 self._alive_file.touch()
             except OSError as error:
                 log.warning("cannot write %s of %s: %s", self._alive_file, _ALIVE_FILE, error)
 
-    def _send(self, message: str) -> None:
+    def _send(self, message: str, wait_s: float | None = None) -> None:
+        """Send a report. `wait_s`: how long to wait for a supervisor that does not read; None: until it does."""
         if not self._address:
             return
         try:
             with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sender:
+                sender.settimeout(wait_s)
                 sender.connect(self._address)
                 sender.sendall(message.encode())
+        except BlockingIOError:
+            pass  # the reports that it has not read say the same
         except OSError as error:
             log.warning("cannot report %r to systemd: %s", message.partition("\n")[0], error)
 

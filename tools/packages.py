@@ -230,9 +230,8 @@ def wheel() -> None:
     shutil.rmtree(source, ignore_errors=True)
     copy((path for path in tracked(*WHEEL_ROOMS) if is_in_the_wheel(path)), source)
     copy([next((ROOT / "simulator").glob("_fabric.*.so")).relative_to(ROOT)], source)
-    shutil.copytree(
-        ROOT / "dataplane" / "laws", source / "sluice/simulator/laws"
-    )  # for controls and transports from files
+    # Controls and transports from files are compiled against the laws.
+    shutil.copytree(ROOT / "dataplane" / "laws", source / "sluice/simulator/laws")
     for name in ("README.md", "LICENSE"):
         shutil.copyfile(ROOT / name, source / name)
     (source / "pyproject.toml").write_text(wheel_project())

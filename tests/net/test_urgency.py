@@ -50,7 +50,10 @@ def test_the_host_that_forges_urgency_is_named_and_the_one_with_a_deadline_is_no
         wait_until(lambda: all_sanctions(stack.engine), "a host is named")
         (row,) = all_sanctions(stack.engine)
         assert urgent_bytes(FORGER) == 0
-        demotions = [e["document"]["host"] for e in events_of(stack.engine, "host-demoted", began)]
+        events = wait_until(
+            lambda: events_of(stack.engine, "host-demoted", began), "the demotion is an event"
+        )
+        demotions = [event["document"]["host"] for event in events]
     assert (row.host, row.tag) == (FORGER, tags.URGENCY_LAST)
     assert row.sent_bytes > row.limit_bytes
     assert demotions == [FORGER]

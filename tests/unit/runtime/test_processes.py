@@ -204,6 +204,18 @@ def test_alive__says_nothing_if_systemd_does_not_watch_this_process(
     assert heard(systemd) == []
 
 
+def test_a_supervisor_that_stands_still_holds_up_no_service(systemd: socket.socket) -> None:
+    """The kernel keeps some reports for it. Another one must not wait until it goes on."""
+    notifier = Notifier(environment(systemd, WATCHDOG_USEC="1"))
+    for _ in range(1000):
+        notifier.alive()
+    notifier.stopping()
+    assert set(heard(systemd)) == {"WATCHDOG=1"}
+    notifier.alive()
+    notifier.stopping()
+    assert heard(systemd) == ["WATCHDOG=1", "STOPPING=1"]
+
+
 def test_alive__touches_a_file_where_there_is_no_systemd(tmp_path: Path) -> None:
     environ = {"SLUICE_ALIVE_FILE": str(tmp_path / "alive")}
     notifier = Notifier(environ)
