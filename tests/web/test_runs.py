@@ -185,10 +185,14 @@ def test_the_end_of_the_web_process_ends_its_runs_in_order(server: RunsServer, p
     """It is the last test of the file, because it stops the server."""
     start(page, "paper-mix", "2000000")
     name = started(page)
-    eventually(lambda: read_state(server.runs / name), "the run lives")
+
+    def flows_end() -> bool:
+        state = read_state(server.runs / name)
+        return state is not None and state.recorded > 0
+
+    eventually(flows_end, "flows of the run end")
     state = read_state(server.runs / name)
     assert state is not None
-    eventually(lambda: (server.runs / name / "flows.parquet").exists(), "the run has begun")
     stop(server.process, grace_s=PATIENCE_S)
     assert not Path(f"/proc/{state.pid}").exists()
     assert (server.runs / name / "summary.json").exists()
