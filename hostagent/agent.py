@@ -58,6 +58,7 @@ class Agent:
         self._schedule = schedule
         self._notifier = notifier
         self._policy_version = 0
+        self._answered_s: float | None = None
         self._realtime = False
         holder = Holder(name, HostHeartbeat.KIND)
         channel = Channel.open(options.web, holder, options.run_dir / "identity", options.enrol)
@@ -198,7 +199,7 @@ class Agent:
         if host is not None:
             self._watch.use_idle_gap(host.idle_gap_ns)
         self._hook.ensure()
-        self._policy_version = settings.policy_version
+        self._policy_version, self._answered_s = settings.policy_version, settings.answered_s
 
     def _use_control(self, name: str, scheme: str) -> None:
         is_tagged = self._tagger.attached and self._options.tags == "packet"
@@ -253,6 +254,7 @@ class Agent:
             mac=mac_address(self._interface),
             tag_burst_bytes=self._tagger.burst_bytes,
             urgent_bytes=self._tagger.urgent_bytes(),
+            answered_s=self._answered_s,
             foreign_dscps=self._tagger.foreign(),
             guests=len(self._tagger.guests),
             link_queues=self._link.name,

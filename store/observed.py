@@ -14,7 +14,8 @@ from sqlalchemy import BigInteger, Engine, Select, Table, cast, delete, desc, fu
 from sluice.policy.errors import FieldError
 from sluice.policy.network.description import Network, Sightings, read_network
 from sluice.policy.policing.limits import Demoted
-from sluice.policy.policing.urgency import FRESH_S, UrgencyReport
+from sluice.policy.policing.urgency import CLOCKS_S, UrgencyReport
+from sluice.policy.units import NS_PER_S
 from sluice.policy.wire.agents import (
     STORED_HEARTBEATS,
     Heartbeat,
@@ -87,6 +88,9 @@ CONTROLLER = "controller"
 
 CONTEST_S = 10.0
 """Two agents that both report within this time live at the same time. A renamed agent waits that long for its name."""
+
+_FRESH_S = 3.0
+"""A port agent whose last heartbeat is older counts nothing for the ports."""
 
 
 @dataclass(frozen=True)
@@ -227,7 +231,7 @@ def host_heartbeats(engine: Engine) -> dict[str, HostHeartbeat]:
 
 def port_reports(engine: Engine, names: Collection[str]) -> dict[str, PortHeartbeat]:
     """Return the newest heartbeats of the port agents among these that have reported lately, by agent."""
-    fresh = agents.c.seen_s >= age_s(engine) - FRESH_S
+    fresh = agents.c.seen_s >= age_s(engine) - _FRESH_S
     beats = {
         row["name"]: _heartbeat(row)
         for row in _all(engine, select(agents).where(agents.c.name.in_(names), fresh))
@@ -247,14 +251,19 @@ def largest_tag_burst(engine: Engine) -> int | None:
 
 def urgency_reports(engine: Engine) -> dict[str, UrgencyReport]:
     """Return what each host agent reports about urgency tags. The database extracts it, so no heartbeat is parsed."""
-    fresh_s = age_s(engine) - FRESH_S
+    now_ns, now_s = time.monotonic_ns(), age_s(engine)
     # as_integer would cast to 32 bits on PostgreSQL.
     tagged, pid = (cast(agents.c.status[key].as_string(), BigInteger) for key in ("urgent_bytes", "pid"))
-    query = select(agents.c.name, tagged, pid, agents.c.seen_s).where(agents.c.kind == HostHeartbeat.KIND)
+    answered = agents.c.status["answered_s"].as_float()
+    query = select(agents.c.name, tagged, pid, answered).where(agents.c.kind == HostHeartbeat.KIND)
+
+    def counted_ns(answered_s: float | None) -> int | None:
+        return None if answered_s is None else now_ns - round((now_s - answered_s + CLOCKS_S) * NS_PER_S)
+
     with reading(engine) as connection:
         return {
-            name: UrgencyReport(count, process or 0, seen_s is not None and seen_s >= fresh_s)
-            for name, count, process, seen_s in connection.execute(query)
+            name: UrgencyReport(count, process or 0, counted_ns(answered_s))
+            for name, count, process, answered_s in connection.execute(query)
         }
 
 

@@ -22,6 +22,7 @@ from sluice.policy.wire.records import (
     WATCHED,
     FlowRecord,
 )
+from sluice.store.ages import age_s
 from sluice.store.observed import add_event, find_agent
 from sluice.store.totals import INGESTION_SECONDS, REQUESTS_REFUSED
 from sluice.webui.access import check_agent, check_connections, own_records, refuse_conflict
@@ -111,7 +112,7 @@ def heartbeat(path: AgentPath) -> Response:
     settings = heartbeats.settings(path.name, outcome.policy_version)
     if isinstance(beat, wire.PortHeartbeat) and beat.tags:
         settings = {**settings, "queues": heartbeats.queues(beat.tags)}
-    return jsonify(settings)
+    return jsonify({**settings, "answered_s": age_s(services().engine)})
 
 
 def _heartbeat(name: str, document: Any) -> wire.Heartbeat:

@@ -10,12 +10,13 @@ Root on a host can make its agent report anything. So there is a second limit, w
 payload, which a share of the link fills again.
 
 The sum is over all flows of a port, so the work is proportional to the number of ports. A report is later than the
-packets that it counts. So the newest report is compared with what had arrived LAG_NS before. A port without an agent
-has no deadlines, and nothing explains its urgency. FREE_SHARE of the link is believed all the same, because routers and
-telephones write such DSCPs, too.
+packets that it counts, on a busy machine by seconds. But an agent says which answer of the web process it had when it
+counted, so the report is compared with what had arrived by then. A port without an agent has no deadlines, and nothing
+explains its urgency. FREE_SHARE of the link is believed all the same, because routers and telephones write such DSCPs,
+too.
 
 Reports also count packets that the host lost before the switch. That credit is bounded by CREDIT_S of the link. A port
-begins again, without debt and credit, when its agents or their counters change, and after they were silent.
+begins again, without debt and credit, when its agents or their counters change, and when their reports are too old.
 """
 
 from collections import deque
@@ -24,18 +25,18 @@ from dataclasses import dataclass, field
 
 from sluice.policy.units import NS_PER_S
 
-LAG_NS = 4 * NS_PER_S
-"""A heartbeat is a second old when the next one comes. Web process and controller add less than two seconds."""
-FRESH_S = 3.0
-"""An agent whose last heartbeat is older is silent: the web process may be down. Its port is not judged meanwhile."""
+CLOCKS_S = 1.0
+"""The store's clock differs by so much between machines."""
+OLD_NS = 8 * NS_PER_S
+"""A port is not judged by an older report: the web process may be down, or the machine overloaded."""
 MARGIN_S = 0.25
 """So many seconds of the link are believed without an explanation, because counters are not read at one moment."""
 LATE_S = 1.0
 """Open vSwitch credits packets to rules up to this late. What is under way at the beginning needs no explanation."""
 FREE_SHARE = 0.01
 """Part of the link that needs no explanation."""
-CREDIT_S = 8.0
-"""A sender at the rate of its link has reported this much more than had arrived LAG_NS before."""
+CREDIT_S = 10.0
+"""By a report that is almost too old, a sender at the rate of its link has tagged this much more than had arrived."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,8 @@ class UrgencyReport:
     """Bytes that left under urgency tags since its tagger was attached. None: the agent is too old to report it."""
     pid: int
     """Of the agent: another one begins at zero."""
-    is_fresh: bool
+    counted_ns: int | None
+    """A time before the count, on the controller's monotonic clock. None: the agent does not know it."""
 
 
 @dataclass(frozen=True)
@@ -56,20 +58,24 @@ class Explained:
     tagged_bytes: int
     source: Hashable
     """A port begins again when it changes. Empty without an agent."""
-    is_judged: bool = True
+    counted_ns: int | None
+    """A time before the oldest of the counts. None: one is unknown, so the port is not judged."""
 
 
-NOTHING = Explained(0, ())
+NOTHING = Explained(0, (), None)
 """A port without an agent."""
 
 
 def explained(reports: Mapping[str, UrgencyReport]) -> Explained:
     """Return what the reports of all agents behind one port explain, by agent."""
-    counts = [report.tagged_bytes for report in reports.values()]
-    reported = [count for count in counts if count is not None]
-    judged = len(reported) == len(counts) and all(report.is_fresh for report in reports.values())
     source = tuple(sorted((name, report.pid) for name, report in reports.items()))
-    return Explained(sum(reported), source, judged)
+    counts = [
+        (report.tagged_bytes, report.counted_ns)
+        for report in reports.values()
+        if report.tagged_bytes is not None and report.counted_ns is not None
+    ]
+    counted_ns = min(at_ns for _, at_ns in counts) if len(counts) == len(reports) else None
+    return Explained(sum(count for count, _ in counts), source, counted_ns)
 
 
 @dataclass(frozen=True)
@@ -104,7 +110,8 @@ class UrgencyAccount:
 
     def observe(self, now_ns: int, arrived_bytes: float, by: Explained) -> Unexplained | None:
         """Take the urgent payload that has arrived since the switch began to count. Returns what is not explained."""
-        if not by.is_judged:
+        counted_ns = by.counted_ns if by.source else now_ns
+        if counted_ns is None or now_ns - counted_ns > OLD_NS:
             self.close()
             return None
         last = self._arrived[-1][1] if self._arrived else 0.0
@@ -118,10 +125,9 @@ class UrgencyAccount:
             return None
         self._tagged = by.tagged_bytes
         self._arrived.append((now_ns, arrived_bytes))
-        lag_ns = LAG_NS if by.source else 0
-        while len(self._arrived) > 1 and self._arrived[1][0] <= now_ns - lag_ns:
+        while len(self._arrived) > 1 and self._arrived[1][0] <= counted_ns:
             self._arrived.popleft()
-        if self._arrived[0][0] > now_ns - lag_ns:
+        if self._arrived[0][0] > counted_ns:
             return None
         return self._judge(now_ns, self._arrived[0][1] - by.tagged_bytes)
 

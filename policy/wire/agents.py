@@ -33,6 +33,7 @@ MAX_RUNNING = 100
 _COUNT = Whole(0, 2**63 - 1)
 _BYTES = Whole(0, 2**63 - 1, "bytes")
 _EPOCH_S = Number(0, 1e11, "s")
+_STORE_S = Number(0, 1e11, "s")
 
 
 @dataclass(frozen=True)
@@ -247,6 +248,9 @@ class AgentSettings:
         "Port of a switch that forwards by itself: the queue of each DSCP.",
         default={},
     )
+    answered_s: float | None = entry(
+        _STORE_S, "Reading of the store's clock when the heartbeat was answered.", default=None
+    )
 
     @classmethod
     def of(cls, version: int, policy: Policy, *, acts: bool = True) -> AgentSettings:
@@ -353,6 +357,9 @@ class HostHeartbeat:
     )
     urgent_bytes: int | None = entry(
         _BYTES, "Bytes that left under urgency tags since the tagger was attached.", default=None
+    )
+    answered_s: float | None = entry(
+        _STORE_S, "Of the newest answer to a heartbeat when they were counted.", default=None
     )
     foreign_dscps: tuple[ForeignDscp, ...] = entry(
         ListOf(TableOf(ForeignDscp), longest=DSCPS), "DSCPs that others use on this host.", default=()

@@ -293,7 +293,7 @@ def test_delivers_the_reports_about_urgency_if_hosts_write_it(
         wait_until(lambda: delivered, "the policy is delivered")
         if reads:
             wait_until(lambda: len(reports) > 1, "the reports are delivered again and again")
-    assert all(each == {"h1": UrgencyReport(5, 3, is_fresh=True)} for each in reports)
+    assert all(each == {"h1": UrgencyReport(5, 3, None)} for each in reports)
     assert bool(reports) is reads
 
 

@@ -59,7 +59,14 @@ def test_colours__are_told_apart() -> None:
 RATE_BPS = 20_000_000
 PER_S = RATE_BPS // 8
 POLL_S = 2
-AGENT = urgency.Explained(0, (("h1", 7),))
+LAG_NS = 4 * NS_PER_S
+"""Age of a report's last answer when the port is judged."""
+
+
+def explained(
+    at_ns: int, tagged: float, source: tuple[tuple[str, int], ...] = (("h1", 7),)
+) -> urgency.Explained:
+    return urgency.Explained(int(tagged), source, at_ns - LAG_NS)
 
 
 def run(
@@ -68,13 +75,13 @@ def run(
     """Let a second pass for each rate, with a poll every other second. None: there is no agent."""
     account = account or urgency.UrgencyAccount(RATE_BPS)
     arrived = tagged = 0.0
-    found = [account.observe(0, 0.0, urgency.NOTHING if tagged_per_s is None else AGENT)]
+    found = [account.observe(0, 0.0, urgency.NOTHING if tagged_per_s is None else explained(0, 0))]
     for at, sent in enumerate(sent_per_s, start=1):
         arrived += sent
         if tagged_per_s is not None:
             tagged += tagged_per_s[at - 1]
         if at % POLL_S == 0:
-            by = urgency.NOTHING if tagged_per_s is None else replace(AGENT, tagged_bytes=int(tagged))
+            by = urgency.NOTHING if tagged_per_s is None else explained(at * NS_PER_S, tagged)
             found.append(account.observe(at * NS_PER_S, arrived, by))
     return [each for each in found if each is not None]
 
@@ -101,24 +108,29 @@ def test_a_forger_behind_an_honest_agent_is_found_within_eight_seconds() -> None
 @settings(max_examples=30, deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 9), st.floats(0, 1)), min_size=1, max_size=30),
-    st.floats(0, 3),
+    st.lists(st.floats(0, 20), min_size=1),
     st.floats(0, 1),
     st.floats(0, 0.2),
 )
 def test_no_honest_host_is_accused(
-    bursts: list[tuple[int, float]], report_late_s: float, counters_late_s: float, lost: float
+    bursts: list[tuple[int, float]], reports_late_s: list[float], counters_late_s: float, lost: float
 ) -> None:
-    """Reports and counters are late, and some packets are lost between the tagger and the switch."""
+    """Reports and counters are late, and some packets are lost between the tagger and the switch.
+
+    An agent counts between the answer that it names and the judgement.
+    """
     step_s = 0.1
     rates = [share * PER_S for seconds, share in bursts for _ in range(seconds * 10)] + [0.0] * 100
     tagged = [0.0]
     for rate in rates:
         tagged.append(tagged[-1] + rate * step_s)
     account = urgency.UrgencyAccount(RATE_BPS)
-    for at in range(0, len(rates), 5):
-        known = tagged[max(0, at - round(report_late_s / step_s))]
+    answered = counted = 0
+    for turn, at in enumerate(range(0, len(rates), 5)):
+        late = round(reports_late_s[turn % len(reports_late_s)] / step_s)
+        answered, counted = max(answered, at - late), max(counted, at - late // 2)
         arrived = (1 - lost) * tagged[max(0, at - round(counters_late_s / step_s))]
-        by = replace(AGENT, tagged_bytes=int(known) + 1)
+        by = urgency.Explained(int(tagged[counted]) + 1, (("h1", 7),), round(answered * step_s * NS_PER_S))
         assert account.observe(round(at * step_s * NS_PER_S), arrived, by) is None
 
 
@@ -127,10 +139,10 @@ def test_lost_packets_are_a_credit_with_a_bound() -> None:
     account = urgency.UrgencyAccount(RATE_BPS)
     assert run([0.5 * PER_S] * 3600, [1.0 * PER_S] * 3600, account) == []
     arrived, tagged = 0.5 * PER_S * 3600, 3600 * PER_S
-    within_s = urgency.CREDIT_S + urgency.LAG_NS / NS_PER_S + 1 + 2 * POLL_S
+    within_s = urgency.CREDIT_S + LAG_NS / NS_PER_S + 1 + 2 * POLL_S
     for at in range(3602, 3602 + round(within_s), POLL_S):
         arrived += POLL_S * PER_S
-        if account.observe(at * NS_PER_S, arrived, replace(AGENT, tagged_bytes=tagged)) is not None:
+        if account.observe(at * NS_PER_S, arrived, explained(at * NS_PER_S, tagged)) is not None:
             return
     pytest.fail("the credit has no end")
 
@@ -138,33 +150,34 @@ def test_lost_packets_are_a_credit_with_a_bound() -> None:
 @pytest.mark.parametrize(
     "after",
     [
-        urgency.Explained(0, (("h1", 8),)),
-        urgency.Explained(5, AGENT.source),
-        urgency.Explained(10, AGENT.source, is_judged=False),
+        explained(8 * NS_PER_S, 0, (("h1", 8),)),
+        explained(8 * NS_PER_S, 5),
+        explained(0, 10),
+        replace(explained(0, 10), counted_ns=None),
         urgency.NOTHING,
     ],
-    ids=["another agent", "its counter begins again", "it is silent", "it is gone"],
+    ids=["another agent", "its counter begins again", "it is silent", "it is old", "it is gone"],
 )
 def test_the_account_begins_again(after: urgency.Explained) -> None:
     account = urgency.UrgencyAccount(RATE_BPS)
     for at in range(0, 8, POLL_S):
-        assert account.observe(at * NS_PER_S, 0.0, replace(AGENT, tagged_bytes=10)) is None
+        assert account.observe(at * NS_PER_S, 0.0, explained(at * NS_PER_S, 10)) is None
     assert account.observe(8 * NS_PER_S, 9.0 * PER_S, after) is None
 
 
 def test_a_silent_agent_is_not_judged_and_then_begins_again() -> None:
     account = urgency.UrgencyAccount(RATE_BPS)
     for at in range(0, 60, POLL_S):
-        by = replace(AGENT, is_judged=not 10 < at < 40)
+        by = explained(min(at, 10) * NS_PER_S if at < 40 else at * NS_PER_S, 0)
         found = account.observe(at * NS_PER_S, (at if 10 < at < 40 else 10.0) * PER_S if at else 0.0, by)
         assert found is None or at <= 10
 
 
 def test_explained__adds_up_the_agents_of_a_port() -> None:
-    one, other = urgency.UrgencyReport(100, 7, is_fresh=True), urgency.UrgencyReport(50, 9, is_fresh=True)
-    assert urgency.explained({"b": other, "a": one}) == urgency.Explained(150, (("a", 7), ("b", 9)))
-    assert not urgency.explained({"a": one, "b": replace(other, is_fresh=False)}).is_judged
-    assert not urgency.explained({"a": replace(one, tagged_bytes=None)}).is_judged
+    one, other = urgency.UrgencyReport(100, 7, 3000), urgency.UrgencyReport(50, 9, 2000)
+    assert urgency.explained({"b": other, "a": one}) == urgency.Explained(150, (("a", 7), ("b", 9)), 2000)
+    assert urgency.explained({"a": one, "b": replace(other, counted_ns=None)}).counted_ns is None
+    assert urgency.explained({"a": replace(one, tagged_bytes=None)}).counted_ns is None
 
 
 # ── The budget ─────────────────────────────────────────────────────────────────────────────────

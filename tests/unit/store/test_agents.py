@@ -12,6 +12,7 @@ from sqlalchemy import Engine, update
 from sluice.policy.policing.urgency import UrgencyReport
 from sluice.policy.retention import FOR_EVER, Retention
 from sluice.policy.schema.desired import Policy
+from sluice.policy.units import NS_PER_S
 from sluice.policy.wire.agents import Heartbeat, SimulatorHeartbeat
 from sluice.store import ages, observed
 from sluice.store.access import Certificate, put_certificate
@@ -135,18 +136,16 @@ def test_largest_tag_burst__of_the_hosts_that_report_one(engine: Engine) -> None
     assert observed.largest_tag_burst(engine) == 65_536
 
 
-def test_urgency_reports__of_hosts_and_whether_they_are_fresh(engine: Engine) -> None:
+def test_urgency_reports__of_hosts_and_since_when_they_count(engine: Engine) -> None:
     put_agent(engine, "ports", port_heartbeat())
     put_agent(engine, "old", host_heartbeat(pid=4))
-    put_agent(engine, "silent", host_heartbeat(pid=5, urgent_bytes=10))
-    with engine.begin() as connection:
-        connection.execute(update(agents).where(agents.c.name == "silent").values(seen_s=agents.c.seen_s - 4))
-    put_agent(engine, "h1", host_heartbeat(pid=6, urgent_bytes=2**40))
-    assert observed.urgency_reports(engine) == {
-        "old": UrgencyReport(None, 4, is_fresh=True),
-        "silent": UrgencyReport(10, 5, is_fresh=False),
-        "h1": UrgencyReport(2**40, 6, is_fresh=True),
-    }
+    put_agent(engine, "h1", host_heartbeat(pid=6, urgent_bytes=2**40, answered_s=age_s(engine) - 4))
+    began_ns = time.monotonic_ns()
+    reports = observed.urgency_reports(engine)
+    counted_ns = reports["h1"].counted_ns
+    assert counted_ns is not None
+    assert counted_ns <= began_ns - 4 * NS_PER_S
+    assert reports == {"old": UrgencyReport(None, 4, None), "h1": UrgencyReport(2**40, 6, counted_ns)}
 
 
 def test_agents_by_mac__the_newest_agent_of_an_address(engine: Engine) -> None:

@@ -325,6 +325,11 @@ export interface components {
              */
             urgent_bytes: number | null;
             /**
+             * Answered S
+             * @description Of the newest answer to a heartbeat when they were counted.
+             */
+            answered_s: number | null;
+            /**
              * Foreign Dscps
              * @description DSCPs that others use on this host.
              */
@@ -2672,6 +2677,11 @@ export interface components {
             queues: {
                 [key: string]: number[];
             };
+            /**
+             * Answered S
+             * @description Reading of the store's clock when the heartbeat was answered.
+             */
+            answered_s: number | null;
         };
         /** HostSettings */
         HostSettings: {

@@ -151,7 +151,7 @@ def send_urgent(driven: DrivenSwitch, port: int, seconds: int, tagged_part: floa
         driven.learned = [FlowCounts(port, "UDP a > b", 1.0, by_tag)] if demoted else []
         sent = int(driven.ingress[port - 1, 1, 56]) + under_demotion * STEP_BYTES
         host = driven.desired.topology.ports_of["s1"][port - 1].peer
-        reports = {host: UrgencyReport(int(sent * (tagged_part or 0)), 1, is_fresh=True)}
+        reports = {host: UrgencyReport(int(sent * (tagged_part or 0)), 1, driven.now_ns)}
         driven.policing.explain_urgency({} if tagged_part is None else reports)
         driven.run(100)
 
@@ -213,14 +213,14 @@ def test_before_the_first_reports_no_urgency_is_judged() -> None:
 
 
 def test_urgency_by_port__the_agents_behind_each_port() -> None:
-    report = UrgencyReport(100, 7, is_fresh=True)
+    report = UrgencyReport(100, 7, 3000)
     network = leaf_spine()
     near, far = (
         next(h.name for h in network.hosts if network.edge_port(h.name).switch == s) for s in ("s1", "s2")
     )
     reports = {near: report, far: report, "unknown": report}
     found = hosts.urgency_by_port(network, network.ports_of["s1"], reports)
-    assert found == {network.edge_port(near).number: Explained(100, ((near, 7),))}
+    assert found == {network.edge_port(near).number: Explained(100, ((near, 7),), 3000)}
 
 
 def test_urgency_beyond_its_share_counts_as_untagged_until_there_is_a_budget_again() -> None:
