@@ -69,6 +69,13 @@ def kernel_has_struct_ops_links() -> bool:
     return kernel_version() >= LINKS_SINCE
 
 
+def _outdated(problem: str) -> EnvironmentLacking:
+    """Return the error of an object that does not fit this code, which an object of the same version always does."""
+    return EnvironmentLacking(
+        f"{problem}: {build.BUILD} has programs of another version; delete this folder and run `make bpf`"
+    )
+
+
 @dataclass(frozen=True)
 class Program:
     """A loaded program."""
@@ -128,7 +135,7 @@ class Map:
     def update(self, key: Key, value: bytes, *, only_new: bool = False) -> bool:
         """Set the value of a key (per-CPU maps: on every CPU). False if `only_new` and the key exists."""
         if len(value) != self.value_size:
-            raise ValueError(f"map {self.name}: a value has {self.value_size} bytes, not {len(value)}")
+            raise _outdated(f"map {self.name}: a value has {self.value_size} bytes, not {len(value)}")
         data = value.ljust(self._stride, b"\0") * libbpf.possible_cpus() if self.per_cpu else value
         if lib().bpf_map_update_elem(self.fd, self._key(key), data, 1 if only_new else 0) == 0:
             return True
@@ -147,7 +154,7 @@ class Map:
     def _key(self, key: Key) -> bytes:
         data = struct.pack("=I", key) if isinstance(key, int) else key
         if len(data) != self.key_size:
-            raise ValueError(f"map {self.name}: a key has {self.key_size} bytes, not {len(data)}")
+            raise _outdated(f"map {self.name}: a key has {self.key_size} bytes, not {len(data)}")
         return data
 
     def _refused(self, operation: str) -> OSError:
@@ -182,7 +189,7 @@ class BpfObject(Resource):
     def _program(self, name: str) -> Any:
         handle = lib().bpf_object__find_program_by_name(self._open(), name.encode())
         if handle == ffi.NULL:
-            raise KeyError(f"{self.path.name} has no program {name}")
+            raise _outdated(f"{self.path.name} has no program {name}")
         return handle
 
     def map(self, name: str) -> Map:
@@ -193,7 +200,7 @@ class BpfObject(Resource):
         """Return libbpf's handle of a map."""
         handle = lib().bpf_object__find_map_by_name(self._open(), name.encode())
         if handle == ffi.NULL:
-            raise KeyError(f"{self.path.name} has no map {name}")
+            raise _outdated(f"{self.path.name} has no map {name}")
         return handle
 
     def close(self) -> None:
