@@ -53,6 +53,8 @@ _EPILOG = """examples:
   sluice policy rollback 3                  repeat version 3
 """
 HISTORY = 10
+APPLIED_WITHIN_S = 30.0
+"""A command waits so long for every switch to apply a version, a tenth of it if not all are connected."""
 _NO_POLICY = "there is no policy yet: put one in force with `sluice policy set FILE`"
 _PORTS = 'names such as "rack1:3", "rack1:*" or "*"'
 
@@ -210,9 +212,22 @@ def _put(remote: Remote, document: Mapping[str, Any]) -> int | None:
         return None
     if preview["against"] is not None:
         print_preview(preview)
-    version = remote.change("PUT", "policy", document)
-    console.print(f"version {version['version']} is {version['state']}")
-    for warning in version["warnings"]:
-        console.print(f"[bold]warning:[/] {escape(warning)}")
+    controller = remote.get("health")["controller"]
+    is_whole = controller["alive"] and controller["connected"] >= controller["expected"]
+    wait_s = APPLIED_WITHIN_S if is_whole else APPLIED_WITHIN_S / 10
+    version = remote.change("PUT", f"policy?wait_s={wait_s:g}", document)
     number: int = version["version"]
+    console.print(f"version {number} is {version['state']}")
+    pending = [_pending(remote.get("health")["controller"], number)] if version["state"] == "pending" else []
+    for warning in (*pending, *version["warnings"]):
+        console.print(f"[bold]warning:[/] {escape(warning)}")
     return number
+
+
+def _pending(controller: Mapping[str, Any], version: int) -> str:
+    """Return why a version is not in force everywhere. `controller` is that of `GET /health`."""
+    if not controller["alive"]:
+        return "no controller runs; one that starts puts the version in force"
+    late = [switch["name"] for switch in controller["switches"] if switch["policy_version"] != version]
+    where = f"at {', '.join(late)}" if late else "everywhere"
+    return f"it is not yet in force {where}; `sluice policy show` says when it is"

@@ -22,11 +22,12 @@ from sluice.policy.schema.field_kinds import Override
 from sluice.runs.files import read_document
 from sluice.runtime.settings.service import from_file
 from sluice.store.access import find_token
-from sluice.store.desired import current_policy, current_version, mark_applied, put_topology
-from sluice.store.observed import current_network, put_sightings
+from sluice.store.desired import current_policy, current_version, mark_applied, put_policy, put_topology
+from sluice.store.observed import current_network, put_sightings, put_switch
 from sluice.topologies.settings import Settings
 from sluice.webui.service import WebOptions
 from tests.kit.known import known
+from tests.web.synthetic import leaf_spine
 
 Command = Callable[..., int]
 MAC = "52:54:00:00:00:11"
@@ -255,6 +256,25 @@ def put(sluice_policy: Command, folder: Path, text: str) -> None:
 
 
 PIAS = 'scheme = "pias"\nthresholds = ["10KB"]\nqueues = 2\n'
+
+
+def test_policy__waits_for_every_switch_and_names_those_that_lack_it(
+    remote: list[str], engine: Engine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["policy", *remote, "act", "--at"]
+    put_policy(engine, Policy.from_document(tomllib.loads(PIAS)), "test")
+    put_topology(engine, leaf_spine())
+    for switch in leaf_spine().switches:
+        put_switch(engine, switch.dpid, switch.name, connected=True, policy_version=3)
+    slow = threading.Timer(3.5, mark_applied, (engine, 2))
+    slow.start()
+    assert cli.main([*command, "s1:1"]) == 0
+    assert "version 2 is applied" in capsys.readouterr().out
+    slow.join()
+    away = leaf_spine().switches[1]
+    put_switch(engine, away.dpid, away.name, connected=False, policy_version=1)
+    assert cli.main([*command, "s1:2"]) == 0
+    assert f"version 3 is pending\nwarning: it is not yet in force at {away.name};" in capsys.readouterr().out
 
 
 def test_a_canary_and_the_way_back(sluice_policy: Command, engine: Engine, tmp_path: Path) -> None:
