@@ -5,6 +5,7 @@ Each request reads all of it from the store. So every web worker gives the same 
 the controller, which serves no requests itself.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, TypeAlias
@@ -21,6 +22,7 @@ from sluice.policy.wire.agents import HostHeartbeat, PortHeartbeat, QueueCounter
 from sluice.store import observed
 from sluice.store.desired import current_topology, policy_in_force
 from sluice.store.totals import METRICS, Metric, Total, all_totals, bound_text, flush
+from sluice.webui.flows import living_hosts, open_connections
 from sluice.webui.network import controller_document
 from sluice.webui.ports import capacities_bps
 from sluice.webui.problems import validity_document
@@ -30,6 +32,8 @@ metrics = Blueprint("metrics", __name__)
 
 MOST_PORTS = 4096
 """The most ports with counters of port programs in an answer."""
+MOST_CONTAINERS, OTHER = 64, "other"
+"""The most containers in an answer, and the name of all others together."""
 Sample: TypeAlias = tuple[Sequence[str], float]
 """The values of the labels, and the value."""
 Samples: TypeAlias = Iterable[Sample]
@@ -57,6 +61,7 @@ class StoreCollector(Collector):
         yield from _port_families(self._engine)
         agents = observed.all_agents(self._engine)
         yield from _agent_families(agents)
+        yield from _container_families(self._engine, agents)
         demoted = (((each.host, each.port), 1) for each in observed.all_sanctions(self._engine))
         yield _gauge("sluice_host_demoted", "1 for a host that is demoted now", "host port", demoted)
         valid = validity_document(self._engine, agents)["valid"]
@@ -178,3 +183,22 @@ def _agent_families(agents: Iterable[observed.AgentRow]) -> Iterator[Family]:
     yield _counter("sluice_queue_dropped_packets", text, dropped)
     text = "Seconds of the wall clock for each simulated second; absent if the network is real"
     yield _gauge("sluice_simulator_dilation", text, "", dilation)
+
+
+def _container_families(engine: Engine, agents: Iterable[observed.AgentRow]) -> Iterator[Family]:
+    reported = open_connections(living_hosts(agents), current_topology(engine))
+    living = [one for one in reported if one.label]
+    most = dict(Counter(one.label for one in living).most_common(MOST_CONTAINERS))
+    count, rate = Counter[str](), Counter[str]()
+    for one in living:
+        name = one.label if one.label in most else OTHER
+        count[name] += 1
+        rate[name] += one.rate_bps
+    which = (
+        f"open connections of a container among its host's fastest, as its agent last reported; "
+        f"'{OTHER}' is all beyond {MOST_CONTAINERS} containers"
+    )
+    counts = (((name,), value) for name, value in count.items())
+    yield _gauge("sluice_container_connections", f"Number of {which}", "container", counts)
+    rates = (((name,), value / 8) for name, value in rate.items())
+    yield _gauge("sluice_container_bytes_per_second", f"Rate of {which}", "container", rates)

@@ -7,6 +7,7 @@ import re
 import shutil
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from sluice.policy.schema.desired import Policy
 from sluice.runtime.process import spawn, stop
 from sluice.store.desired import mark_applied, put_policy
 from sluice.store.totals import ENTRIES_DECODED, LOOP_SECONDS, RULES_CHANGED, SWITCH_CONNECTS, Tally, flush
-from tests.kit.heartbeats import document, port_heartbeat, queue_counters
+from tests.kit.heartbeats import LIVING, document, port_heartbeat, queue_counters, watching
 from tests.unit.webui.records import record
 from tests.web.conftest import PATIENCE_S, Server, eventually, free_address
 from tests.web.synthetic import Network
@@ -70,6 +71,7 @@ def second(shared_network: Network, shared_server: Server) -> Callable[[], None]
         counters = queue_counters(marked=next(number), dropped=next(number))
         beat = document(port_heartbeat(ports={"s1:1": (counters,)}, machine=MachineStatus(10.0, 0.2)))
         server.post("agents/port-agent", beat)
+        server.post("agents/h1", document(watching(replace(LIVING, label="web"))))
 
     return live
 

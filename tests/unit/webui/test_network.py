@@ -4,6 +4,7 @@
 import json
 import math
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,8 +18,9 @@ from sluice.policy.wire import agents as wire
 from sluice.store import observed
 from sluice.store.desired import put_policy, put_topology
 from sluice.store.totals import FLOW_SECONDS, RULES_CHANGED, Tally, flush
+from sluice.webui.metrics import MOST_CONTAINERS, OTHER
 from sluice.webui.services import EXTENSION
-from tests.kit.heartbeats import document, host_heartbeat, port_heartbeat, queue_counters
+from tests.kit.heartbeats import LIVING, document, host_heartbeat, port_heartbeat, queue_counters, watching
 from tests.unit.webui.conftest import Client, scrape
 from tests.unit.webui.records import record
 from tests.web.synthetic import Network, leaf_spine
@@ -292,6 +294,17 @@ def test_metrics__the_network(client: Client, engine: Engine) -> None:
     assert (("agent", "h3"), ("kind", "host")) not in found["sluice_agent_up"]
     assert found["sluice_spool_records"][(("agent", "h1"),)] == 12
     assert found["sluice_queue_marked_packets_total"] == {(("port", "s1:1"), ("queue", "0")): 3.0}
+
+
+def test_metrics__containers_beyond_the_most_are_other(client: Client) -> None:
+    names = [f"c{i}" for i in range(MOST_CONTAINERS + 2)] + ["c0", "c1", ""]
+    of = [replace(LIVING, id=f"watched/0/{i}.1", label=name, rate_bps=8) for i, name in enumerate(names)]
+    client.post("/api/v1/agents/h1", json=document(watching(*of)))
+    found = scrape(client)
+    open_now, rates = (found[f"sluice_container_{name}"] for name in ("connections", "bytes_per_second"))
+    assert len(open_now) == len(rates) == MOST_CONTAINERS + 1
+    for name in ("c0", "c1", OTHER):
+        assert open_now[(("container", name),)] == rates[(("container", name),)] == 2
 
 
 def test_metrics__the_dilation_of_a_simulated_network(client: Client, engine: Engine) -> None:
