@@ -248,9 +248,12 @@ class NetworkKeeper:
         return any(switch.dpid not in self._switches for switch in expected)
 
     def sightings(self) -> Sightings:
-        """Return all that the switches have reported. A host counts where it appeared last."""
+        """Return all that the switches have reported. A host counts where it appeared last, but at no link if it can.
+
+        A switch remembers for minutes who sent through a link before the link was known.
+        """
         links = {at: source for at, (source, _) in self._links.items()}
-        in_order = sorted(self._hosts, key=lambda host: self._hosts[host])
+        in_order = sorted(self._hosts, key=lambda host: (host.at not in links, self._hosts[host]))
         hosts = {host.key: replace(host, agent=self._agents.get(host.mac, "")) for host in in_order}
         duplicates = {dpid: place for dpid, (place, _) in self._duplicates.items()}
         return Sightings(dict(self._switches), links, hosts, duplicates, self._columns)

@@ -149,6 +149,17 @@ def test_discovery__a_host_is_where_it_appeared_last() -> None:
     assert [host.name for host in lab.last.hosts] == ["web1"]
 
 
+def test_discovery__no_host_is_at_a_link() -> None:
+    """A switch remembers for minutes who sent through a link before the link was known."""
+    lab = Lab()
+    lab.connect(FRONT, BACK)
+    lab.run(2 * network.SETTLE_NS)
+    for at in ((BACK, 1), (FRONT, 2)):
+        lab.keeper.hosts_seen(at[0], [SeenHost(MAC, at, "10.9.0.11")], lab.now_ns)
+        lab.run(S)
+    assert lab.last.edge_port("mac-525400000011").id == "br-b2:1"
+
+
 def test_discovery__a_link_without_frames_ends() -> None:
     lab = Lab()
     lab.connect(FRONT, BACK)
