@@ -169,7 +169,8 @@ def test_controller_restart__changes_no_rule(machines: Machines) -> None:
     with machines.stream("web1", "db1"):
         machines.on("hub", "systemctl restart sluice-controller")
         wait_until(lambda: machines.api("health").get("status") == "ok", "a controller leads", timeout_s=30)
-    assert {rack: machines.rules(rack) for rack in BRIDGES} == rules
+    for rack, before in rules.items():
+        assert not set(before) ^ set(machines.rules(rack)), rack
 
 
 def test_add_a_server__it_works_at_once_and_then_has_a_name(machines: Machines) -> None:
