@@ -165,12 +165,16 @@ def test_everywhere__thresholds_follow_the_traffic(machines: Machines) -> None:
 
 
 def test_controller_restart__changes_no_rule(machines: Machines) -> None:
-    rules = {rack: machines.rules(rack) for rack in BRIDGES}
+    def rules() -> dict[str, set[str]]:
+        """Without the senders that a switch remembers (table 6): they come and expire by themselves."""
+        return {rack: {rule for rule in machines.rules(rack) if ", table=6," not in rule} for rack in BRIDGES}
+
+    before = rules()
     with machines.stream("web1", "db1"):
         machines.on("hub", "systemctl restart sluice-controller")
         wait_until(lambda: machines.api("health").get("status") == "ok", "a controller leads", timeout_s=30)
-    for rack, before in rules.items():
-        assert not set(before) ^ set(machines.rules(rack)), rack
+    for rack, now in rules().items():
+        assert not now ^ before[rack], rack
 
 
 def test_add_a_server__it_works_at_once_and_then_has_a_name(machines: Machines) -> None:
