@@ -16,6 +16,7 @@ from sluice.policy.schema.entries import write
 from sluice.policy.schemes import SCHEMES
 from sluice.policy.wire import agents as wire
 from sluice.store import observed
+from sluice.store.ages import age_s
 from sluice.store.desired import put_policy, put_topology
 from sluice.store.totals import FLOW_SECONDS, RULES_CHANGED, Tally, flush
 from sluice.webui.metrics import MOST_CONTAINERS, OTHER
@@ -177,12 +178,17 @@ def test_heartbeat__a_new_foreign_dscp_is_an_event(client: Client, engine: Engin
 
 
 def test_heartbeat__answers_what_the_policy_wants(client: Client, engine: Engine) -> None:
-    assert beat(client, host_heartbeat()) == {"policy_version": 0, "host": None, "ports": None, "queues": {}}
+    nothing = write(wire.NO_SETTINGS)
+    before_s = age_s(engine)
+    answer = beat(client, host_heartbeat())
+    assert answer == {**nothing, "answered_s": answer["answered_s"]}
+    assert before_s <= answer["answered_s"] <= age_s(engine)
     policy = Policy.from_document({"scheme": "pias", "mark_at": "20pkt", "idle_gap_ms": 5})
     put_policy(engine, policy, "test")
     wanted = write(wire.AgentSettings.of(1, policy, acts=True))
     assert (wanted["host"]["idle_gap_ns"], wanted["ports"]["mark_bytes"]) == (5_000_000, 30_000)
-    assert beat(client, host_heartbeat(flows_received=5)) == json.loads(json.dumps(wanted))
+    answer = beat(client, host_heartbeat(flows_received=5))
+    assert answer == json.loads(json.dumps(wanted)) | {"answered_s": answer["answered_s"]}
     assert [row.heartbeat for row in observed.all_agents(engine)] == [host_heartbeat(flows_received=5)]
 
 
