@@ -19,7 +19,7 @@ from experiments.kit.draw import curve, grid, legend_below, line_of
 from experiments.kit.experiment import Claim, Experiment, Given
 from experiments.kit.flows import Column, read_flow_columns
 from experiments.kit.runners import Planned, ShortRuns, named
-from experiments.kit.runs import Results, noted
+from experiments.kit.runs import Results, difference, noted, with_interval
 from sluice.policy.units import WIRE_PER_PAYLOAD
 from sluice.policy.workload.random_flows import Hosts, derangement
 from sluice.runs.files import read_document
@@ -41,6 +41,8 @@ FCT_COUNT = 7
 PATTERN_COUNTS: Mapping[str, Sequence[int]] = {TIMED: COUNTS[:6], PLAIN: (FCT_COUNT,)}
 """Of the patterns in which every host receives."""
 MET, BEST, FCT = "deadlines met (%)", "most deadlines that can be met (%)", "mean FCT over the optimum"
+BySeed = Mapping[str, Sequence[float]]
+"""Scheme → the values of the seeds."""
 NEAR, SAVED, NOISE = 1.3, 0.75, 1.0
 """Mean FCTs that count as near the optimum, and as about 30 % lower; percentage points that count as equal."""
 
@@ -133,13 +135,18 @@ def by_count(
     return {count: runs.values(column, scheme) for count, runs in groups.items() if runs}
 
 
-def most_flows(met: Mapping[int, list[float]]) -> float:
-    """Return at how many flows of a round 99 % of the deadlines are met, on a line between the measured numbers."""
-    means = [(0, 100.0), *((count, fmean(values)) for count, values in met.items())]
-    for (low, above), (high, below) in pairwise(means):
+def most_flows(met: Mapping[int, list[float]]) -> list[float]:
+    """Return at how many flows of a round 99 % of the deadlines are met, seed by seed."""
+    return [_where_99(dict(zip(met, values, strict=True))) for values in zip(*met.values(), strict=True)]
+
+
+def _where_99(met: Mapping[int, float]) -> float:
+    """Return the number of flows at 99 %, on a line between the measured numbers."""
+    points = [(0, 100.0), *met.items()]
+    for (low, above), (high, below) in pairwise(points):
         if below < 99:
             return low + (high - low) * (above - 99) / (above - below)
-    return means[-1][0]
+    return points[-1][0]
 
 
 def claims(results: Results) -> list[Claim]:
@@ -152,7 +159,8 @@ def claims(results: Results) -> list[Claim]:
         if mean_ms:
             ours, theirs = (most_flows(found[scheme]) for scheme in ("pdq", "d3"))
             what = f"{kind}: flows at which 99 % are met; under D³"
-            verdict.append(Claim(what, "3 times at most", f"{ours:.1f}; {theirs:.1f}", ours > theirs))
+            shown = f"{with_interval(ours)}; {with_interval(theirs)}"
+            verdict.append(Claim(what, "3 times at most", shown, fmean(ours) > fmean(theirs)))
             worst = min(
                 a - b for other in SCHEMES[1:] for a, b in zip(means["pdq"], means[other], strict=True)
             )
@@ -174,19 +182,20 @@ def claims_of(results: Results, pattern: str) -> Iterator[Claim]:
     """Yield whether PDQ is ahead of the others under a pattern."""
     met, fct = of_pattern(results, pattern)
     for what, paper, values, best in (
-        ("flows for each receiver at which 99 % are met", "most", met, max(met.values())),
-        ("mean FCT over the optimum", "lowest", fct, min(fct.values())),
+        ("flows for each receiver at which 99 % are met", "most", met, max),
+        ("mean FCT over the optimum", "lowest", fct, min),
     ):
-        shown = ", ".join(f"{scheme} {value:.3g}" for scheme, value in values.items())
-        yield Claim(f"{pattern}: {what}", f"{paper} under PDQ", shown, values["pdq"] == best)
+        shown = ", ".join(f"{scheme} {with_interval(of_seeds)}" for scheme, of_seeds in values.items())
+        holds = best(SCHEMES, key=lambda scheme: fmean(values[scheme])) == "pdq"
+        yield Claim(f"{pattern}: {what}", f"{paper} under PDQ", shown, holds)
 
 
-def of_pattern(results: Results, pattern: str) -> tuple[dict[str, float], dict[str, float]]:
+def of_pattern(results: Results, pattern: str) -> tuple[BySeed, BySeed]:
     """Return by scheme: at how many flows 99 % of the deadlines are met; the mean FCT over the optimum."""
     met, fct = {}, {}
     for scheme in SCHEMES:
         met[scheme] = most_flows(by_count(results, TIMED, MET, scheme, pattern))
-        fct[scheme] = fmean(by_count(results, PLAIN, FCT, scheme, pattern)[FCT_COUNT])
+        fct[scheme] = by_count(results, PLAIN, FCT, scheme, pattern)[FCT_COUNT]
     return met, fct
 
 
@@ -212,12 +221,17 @@ def draw(results: Results) -> Figure:
     return figure
 
 
-def draw_patterns(panel: Axes, title: str, values: Sequence[Mapping[str, float]]) -> None:
-    """Draw a bar for each scheme at each pattern: its value over PDQ's."""
+def draw_patterns(panel: Axes, title: str, values: Sequence[BySeed]) -> None:
+    """Draw a bar for each scheme at each pattern: its mean over PDQ's, with its 95 % interval if there are seeds."""
     places = np.arange(len(PATTERNS))
     for i, scheme in enumerate(SCHEMES):
+        changes = [difference(of[scheme], of["pdq"]) for of in values]
+        heights = [1 + change.mean for change in changes]
+        half = [change.high - change.mean for change in changes]
+        error = half if np.isfinite(half).all() else None
         colour = line_of(scheme).colour
-        panel.bar(places + 0.2 * (i - 1.5), [of[scheme] / of["pdq"] for of in values], 0.2, color=colour)
+        panel.bar(places + 0.2 * (i - 1.5), heights, 0.2, yerr=error, capsize=2, color=colour)
+    panel.set_ylim(0, None)
     panel.set_xticks(places, PATTERNS, rotation=30, ha="right", fontsize="small")
     panel.set_title(title, fontsize="medium")
 
