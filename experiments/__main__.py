@@ -50,6 +50,7 @@ EXPERIMENTS: Mapping[str, str] = {
     "homa": "peers.homa",
     "pdq": "peers.pdq",
     "qjump": "peers.qjump",
+    "qjump_testbed": "peers.qjump_testbed",
     "agreement": "checks.agreement",
     "itself": "checks.itself",
     "ns2_check": "checks.ns2",

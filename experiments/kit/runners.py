@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import as_completed
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -24,6 +25,7 @@ from sluice.commands.arguments import at_least_one, folder
 from sluice.policy.errors import SluiceError
 from sluice.policy.fabrics import SIMULATOR
 from sluice.runs.files import read_document, resolve, runner, scenario_with, setting
+from sluice.runs.progress import Report
 from sluice.runs.simulator_run import run_on_simulator
 from sluice.runtime import plugins
 from sluice.simulator import build
@@ -176,15 +178,24 @@ def _simulate(document: dict[str, Any], out: Path) -> str | None:
     return None
 
 
-def run_each(points: Sequence[Point], out: Path, on: str, most: int) -> None:
-    """Make every run that is missing, or that is not valid and was made less than `most` times."""
+RunPoint = Callable[[Point, Path, Report], dict[str, Any]]
+"""Makes the run of a point in a folder. Returns its summary."""
+
+
+def run_each(points: Sequence[Point], out: Path, on: str, most: int, run: RunPoint | None = None) -> None:
+    """Make every run that is missing, or that is not valid and was made less than `most` times.
+
+    `run`: makes a run instead of the fabric's own function.
+    """
     for point in points:
         bundle = out / point.name
         while not _is_enough(out, point, most):
             attempt = attempts(bundle) + 1 if is_finished(out, point) else 1
-            resolved = resolve(point.document)
             with progress_bar(point.name) as report:
-                summary = runner(on)(resolved, bundle, report)
+                if run is None:
+                    summary = runner(on)(resolve(point.document), bundle, report)
+                else:
+                    summary = run(point, bundle, report)
             (bundle / ATTEMPTS_FILE).write_text(str(attempt))
             if not summary["valid"]["ok"]:
                 reasons = "; ".join(summary["valid"]["reasons"])
@@ -259,11 +270,15 @@ class Sweep(_PlannedRuns):
             )
 
 
+@dataclass(frozen=True)
 class RunAfterRun(_PlannedRuns):
     """One run at a time on the chosen fabric. A run that is not valid is made again."""
 
+    run: Callable[[Given, Point, Path, Report], dict[str, Any]] | None = None
+    """As `run_each` has it. An experiment can do more beside the flows."""
     options = (ATTEMPTS,)
     quick = ONE_ATTEMPT
 
     def make(self, group: Planned, given: Given) -> None:
-        run_each(group.points, group.folder, given.on, given["attempts"])
+        run = partial(self.run, given) if self.run else None
+        run_each(group.points, group.folder, given.on, given["attempts"], run)

@@ -6,7 +6,7 @@ and again just after it: the most that the bound assumes. Then it rests until th
 sends TCP without end to the receiver and to its neighbour.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,26 +33,26 @@ QJUMP, TCP, DCTCP = "QJUMP", "TCP", "DCTCP"
 LINES = {"all hosts": Line("all hosts", "#cc3311"), "one host of f": Line("one host of f", "#0000cc")}
 
 
-def variants() -> dict[str, tuple[str, int, int]]:
+def variants(hosts: int = len(HOSTS), factors: Sequence[int] = FACTORS) -> dict[str, tuple[str, int, int]]:
     """Variant → its scheme, its throughput factor, and how many hosts send to the receiver."""
-    found = {name: (name.lower(), 1, len(HOSTS) - 1) for name in (QJUMP, TCP, DCTCP)}
-    for factor in FACTORS[1:]:
-        for who, hosts in zip(LINES, (len(HOSTS), len(HOSTS) // factor), strict=True):
-            found[f"{who}, f = {factor}"] = ("qjump", factor, hosts - 1)  # the receiver is one of the hosts
+    found = {name: (name.lower(), 1, hosts - 1) for name in (QJUMP, TCP, DCTCP)}
+    for factor in factors[1:]:
+        for who, some in zip(LINES, (hosts, hosts // factor), strict=True):
+            if some > 1:  # the receiver is one of the hosts
+                found[f"{who}, f = {factor}"] = ("qjump", factor, some - 1)
     return found
 
 
-def workload(messages: list[dict[str, Any]], until_ns: int) -> dict[str, Any]:
-    """The messages, and the TCP beside them."""
-    pairs = [*((host, HOSTS[0]) for host in HOSTS[1:]), *zip(HOSTS, [*HOSTS[1:], HOSTS[0]], strict=True)]
-    floods = [{"from": a, "to": b, "until": f"{until_ns}ns"} for a, b in pairs]
-    return {"vary": False, "flow": [*floods, *messages]}
+def floods(hosts: Sequence[str], until_ns: int) -> list[dict[str, Any]]:
+    """TCP without end from each host to the first one, and to its neighbour."""
+    pairs = [*((host, hosts[0]) for host in hosts[1:]), *zip(hosts, [*hosts[1:], hosts[0]], strict=True)]
+    return [{"from": a, "to": b, "until": f"{until_ns}ns"} for a, b in pairs]
 
 
-def epoch_ns() -> int:
+def epoch_ns(scenario: Path = SCENARIO) -> int:
     """The network epoch of the scenario, which is the bound."""
-    resolved = scenario_with(read_document(SCENARIO), workload=workload([], NS_PER_US))
-    return resolved.scenario.policy.epoch or 0
+    flow = {"from": "h2", "to": "h1", "bytes": "1KB"}
+    return scenario_with(read_document(scenario), workload={"flow": [flow]}).scenario.policy.epoch or 0
 
 
 def messages_of(factor: int, senders: int, bursts: int, seed: int) -> list[dict[str, Any]]:
@@ -72,8 +72,9 @@ def plan(given: Given) -> Mapping[str, Planned]:
         own = {"throughput_factors": [factor]} if scheme == "qjump" else {}
         until_ns = (bursts + 1) * REST_EPOCHS * factor * epoch_ns()
         for seed in given.seeds:
-            flows = workload(messages_of(factor, senders, bursts, seed), until_ns)
-            points.append(named(document, variant, seed, scheme={"name": scheme, **own}, workload=flows))
+            flows = [*floods(HOSTS, until_ns), *messages_of(factor, senders, bursts, seed)]
+            tables: dict[str, Any] = {"scheme": {"name": scheme, **own}, "workload": {"flow": flows}}
+            points.append(named(document, variant, seed, **tables))
     return one_group(given, points)
 
 

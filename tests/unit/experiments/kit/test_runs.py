@@ -15,7 +15,7 @@ from experiments.kit.flows import read_flow_columns
 from experiments.kit.runners import NamedPoint, one_group, read_results, run_each
 from experiments.kit.runs import Results, Run, all_valid, numbers_of, read_run, scheme_table
 from sluice.policy.figures.metrics import distribution
-from sluice.runs.files import Resolved
+from sluice.runs.files import Resolved, resolve
 from sluice.store.observed import ThresholdChange
 from sluice.sweep.points import Point, points
 from tests.kit.bundles import record, write_bundle
@@ -142,3 +142,15 @@ def test_run_each__what_is_there_is_not_run_again(tmp_path: Path, monkeypatch: p
     assert results.runs.values("fct_us_small_mean", "pias") == [1000.0, 1000.0]
     assert numbers_of(results)["dctcp"]["retransmissions"] == [7, 7]
     assert "| pias | 1.00 ± 0.00 | 1.00 ± 0.00 | – | – | – | – | 7.00 ± 0.00 | 2/2 |" in scheme_table(results)
+
+
+def test_run_each__a_function_of_the_experiment_takes_the_place_of_the_fabric(tmp_path: Path) -> None:
+    fabric, made = FakeFabric(), []
+
+    def run(point: Point, out: Path, report: object) -> dict[str, Any]:
+        made.append(point.scheme)
+        return fabric.run(resolve(point.document), out, report)
+
+    run_each(points(DOCUMENT, schemes=["dctcp", "pias"]), tmp_path, "testbed", 1, run)
+    assert made == ["dctcp", "pias"]
+    assert fabric.runs == ["dctcp-1", "pias-1"]
