@@ -22,10 +22,11 @@ FRAMES_PER_S = 1200
 
 def document() -> dict[str, object]:
     """Return a scenario: one flow with a deadline, which is urgent from its first byte on, and longer than a test."""
-    flow = {"from": HONEST, "to": SINK, "bytes": "120MB", "deadline": "110s"}
+    flow = {"from": HONEST, "to": SINK, "bytes": "1200MB", "deadline": "1100s"}
     return {
         "name": "urgency",
         "seed": 1,
+        "grace": "1200s",
         "fabric": {"topology": "single", "hosts": 3, "host_rate": "20Mbit"},
         "scheme": {"name": "aemon"},
         "workload": {"flow": [flow]},
