@@ -98,6 +98,10 @@ def test_a_watch_of_one_namespace_sees_no_other(containers: tuple[Namespace, Nam
 def test_open_connections_of_all_namespaces_are_listed(
     containers: tuple[Namespace, Namespace], machine: Watch
 ) -> None:
+    try:
+        load("watch", ["sluice_watch_all"]).close()
+    except EnvironmentLacking as lacking:
+        pytest.skip(f"this kernel refuses iterators over maps: {lacking}".partition("\n")[0])
     with connected(*containers, "10.77.0.2") as (near, far):
         port = near.getsockname()[1]
         send_and_receive(near, far, 5000)
