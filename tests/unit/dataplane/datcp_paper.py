@@ -161,7 +161,6 @@ TOP = 64 * ONE
 """U_max and P_max."""
 THETA = THETA_MAX
 
-urgencies = st.one_of(st.integers(ONE // 2, TOP), st.integers(ONE // 2, ONE // 2 + 4000))
 near_rates = st.tuples(st.integers(1, 2**47), st.floats(-0.1, 0.1)).map(
     lambda r: (r[0], int(r[0] * (1 + r[1])))
 )

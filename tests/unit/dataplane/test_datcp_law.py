@@ -14,18 +14,7 @@ from tests.unit.dataplane import datcp_paper as paper
 from tests.unit.dataplane.datcp_paper import ONE, THETA, TOP, q16, state
 from tests.unit.dataplane.law_driver import u32, u64
 
-# R_avg
-
-
-@given(u64, u64, st.booleans())
-def test_average__is_a_tenth_of_the_old_and_the_rest_of_the_last(
-    laws: ModuleType, average: int, last: int, slow_start: bool
-) -> None:
-    want = last if slow_start or not average else floor(Fraction(average, 10) + Fraction(9, 10) * last)
-    assert laws.lib.sl_datcp_average(average, last, slow_start) == want
-
-
-# g and U
+# g
 
 
 @given(paper.rates)
@@ -41,21 +30,6 @@ def test_step__is_the_distance_in_units_of_the_throughput_at_most_g(
         assert abs(got - real) <= 1
 
 
-@given(st.one_of(paper.urgencies, u32), paper.rates)
-def test_urgency__rises_if_more_is_desired_otherwise_falls_within_its_bounds(
-    laws: ModuleType, urgency_q16: int, pair: tuple[int, int]
-) -> None:
-    average, desired = pair
-    step = laws.lib.sl_datcp_step_q16(desired, average)
-    got = laws.lib.sl_datcp_urgency_q16(urgency_q16, desired, average)
-    if desired > average:
-        assert got == min(urgency_q16 + step, TOP)
-    else:
-        assert got == max(urgency_q16 - step, ONE // 2)
-    if ONE // 2 <= urgency_q16 <= TOP:
-        assert ONE // 2 <= got <= TOP
-
-
 # P and b
 
 
@@ -69,18 +43,6 @@ def test_precedence__any_input(
     got = laws.lib.sl_datcp_precedence_q16(urgency_q16, goal)
     assert 1 <= got <= TOP
     assert abs(q16(got) - min(real, paper.P_MAX)) < q16(2)
-
-
-def test_precedence__by_hand(laws: ModuleType) -> None:
-    def precedence(urgency: int, importance_milli: int, phi_milli: int) -> int:
-        goal = laws.ffi.new("struct sl_datcp_goal *", (1, 1, importance_milli, phi_milli))
-        return int(laws.lib.sl_datcp_precedence_q16(urgency * ONE, goal))
-
-    assert precedence(3, 0, 0) == 3 * ONE, "phi = 0: only urgency"
-    assert precedence(3, 2000, 1000) == precedence(3, 2000, 1001) == 2 * ONE, "phi = 1: only importance"
-    assert precedence(1, 3000, 500) == 2 * ONE, "figure 10"
-    assert precedence(TOP // ONE, 200_000, 500) == TOP
-    assert precedence(3, 0, 1000) == 1, "never nothing"
 
 
 @given(st.one_of(u32, st.integers(0, TOP)))
