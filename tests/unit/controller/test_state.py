@@ -453,21 +453,3 @@ def test_a_port_that_moves_during_a_change_still_differs_after_it(at_ports: Port
     assert at_ports.applied() == [news(2, 1, LARGE)]
     assert at_ports.outdated
     assert set(at_ports.begin_differences().ports.tolist()) == {2}
-
-
-def test_a_port_that_moves_before_the_first_change_is_applied_differs_after_it(
-    at_ports: PortSettings,
-) -> None:
-    at_ports.begin_all()
-    at_ports.want(2, [LARGE])
-    at_ports.applied()
-    assert at_ports.outdated
-    assert set(at_ports.begin_differences().ports.tolist()) == {3}
-
-
-def test_begin_none__acknowledges_no_port(at_ports: PortSettings) -> None:
-    come_to_rest(at_ports)
-    at_ports.want(0, [SMALL])
-    at_ports.begin_none()
-    assert at_ports.applied() == []
-    assert at_ports.outdated

@@ -110,33 +110,8 @@ def test_convergence__to_the_edge_of_the_short_flows_from_any_start_within_a_win
     assert driven.mapped_at_all_times
 
 
-def test_convergence__follows_a_shift_within_a_window_and_stays() -> None:
-    """A 20 KB flow ends in the bucket up to 23.7 KB."""
-    driven = DrivenSwitch(Desired(single(), 1, policy(queues=2, thresholds=["10KB"])))
-    driven.run(2_000, 1, mix(10 * KB))
-    history = driven.run(1_500, 1, mix(20 * KB))
-    edge = tags.EDGES_BYTES[tags.attained_tag(20 * KB) - tags.ATTAINED_FIRST]
-    assert round(edge, -2) == 23_700
-    assert set(history[60:]) == {(edge,)}
-    assert history[0] == (10 * KB,)
-
-
 def test_counters_of_a_new_connection_are_a_baseline_and_no_burst_of_flows() -> None:
     driven = settled(policy(queues=2, thresholds=["1000KB"]))
     driven.carries(1, counted([10 * KB] * 10_000))
     driven.state.connected(driven.now_ns)
     assert set(driven.run(1_000)) == {(1_000_000,)}
-
-
-@pytest.mark.parametrize("fins", [True, False])
-def test_online_thresholds_follow_the_bytes_with_and_without_fins(fins: bool) -> None:
-    """Persistent connections send no FIN, but the bytes by tag lead to the same thresholds."""
-    wanted = policy("sluice", queues=2, thresholds=["100KB"], mark_by="port", interval_ms=100, window_ms=500)
-    driven = settled(wanted)
-    share = counted([10 * KB] * 8 + [1_000 * KB] * 2, fins=fins)
-    for _ in range(20):
-        driven.now_ns += 100 * MS
-        driven.carries(1, share)
-        driven.settle()
-    assert driven.thresholds("s1:1")[0] in ((10_000,) if fins else (10_000, 13_335))
-    assert driven.thresholds("s1:2") == (100_000,)

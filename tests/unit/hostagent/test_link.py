@@ -182,21 +182,6 @@ def test_timers_run_in_order_and_not_too_early(loop: Loop) -> None:
     assert all(after_ns >= delay * 10**6 for delay, after_ns in ran)
 
 
-def test_handlers_see_their_events_until_removed(loop: Loop) -> None:
-    a, b = socket.socketpair()
-    seen = []
-
-    def read(events: int) -> None:
-        seen.append((events, b.recv(10)))
-        loop.remove(b.fileno())
-        loop.stop()
-
-    loop.add(b.fileno(), READ, read)
-    a.send(b"x")
-    loop.run()
-    assert seen == [(READ, b"x")]
-
-
 def test_a_handler_removed_by_another_in_the_same_round_is_not_called(loop: Loop) -> None:
     pairs = [socket.socketpair() for _ in range(2)]
     called = []

@@ -249,18 +249,9 @@ def test_a_full_disk__the_journal_is_replaced_later(tmp_path: Path, monkeypatch:
     assert Journal(tmp_path).read().next_sequence == 100
 
 
-def test_resume__the_first_process_skips_nothing() -> None:
-    assert resume(JournalContents(), RUN, 100.0, set(), now=105.0) == ([], 0)
-
-
 def test_resume__another_run_starts_at_its_first_flow_and_records_the_last_runs() -> None:
     earlier = JournalContents(50.0, 7, {"old/1": record(99)})
     assert resume(earlier, RUN, 100.0, set(), now=100.0) == ([record(99)], 0)
-
-
-def test_resume__started_flows_without_a_record_get_one() -> None:
-    earlier = JournalContents(100.0, 2, {"run/0": record(0, RESTARTED), "run/1": record(1, RESTARTED)})
-    assert resume(earlier, RUN, 100.0, {"run/0"}, now=101.5) == ([record(1, RESTARTED)], 2)
 
 
 def test_resume__flows_due_while_no_agent_ran_get_a_record_and_later_ones_run() -> None:

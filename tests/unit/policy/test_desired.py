@@ -9,7 +9,7 @@ import pytest
 
 from sluice.policy.controls import Need
 from sluice.policy.errors import FieldError
-from sluice.policy.fabrics import SIMULATOR, TESTBED, check_fabric, missing
+from sluice.policy.fabrics import SIMULATOR, TESTBED, missing
 from sluice.policy.schema.desired import Policy, PortBehaviour
 from sluice.policy.schema.entries import read, write
 from sluice.policy.schemes import SCHEMES
@@ -221,13 +221,6 @@ def test_overrides__a_scheme_without_thresholds_has_none_to_override() -> None:
         Policy.from_document({"scheme": "dctcp", "overrides": [{"ports": ["*"], "thresholds": [1]}]})
 
 
-def test_marking__the_edge_and_the_core() -> None:
-    policy = Policy.from_document({"scheme": "pias", "mark_at": "20pkt", "mark_at_core": "80pkt"})
-    behaviour = policy.port_behaviour
-    assert behaviour.marking(edge=True) == policy.port_marking == PortMarking(30_000, 360_000)
-    assert behaviour.marking(edge=False) == PortMarking(120_000, 360_000)
-
-
 def test_port_behaviour__flow_queues_and_shares() -> None:
     fish = Policy.from_document({"scheme": "fish", "queues": 2, "thresholds": ["1MB"], "release": "2ms"})
     assert fish.port_behaviour == PortBehaviour(
@@ -254,10 +247,3 @@ def test_missing__on_the_testbed_these_and_no_others() -> None:
         "pfabric": {Need.SHORTEST_FIRST},
     }
     assert not any(missing(policy(name), SIMULATOR) for name in SCHEMES), "the simulator can do everything"
-
-
-@pytest.mark.parametrize("asked", [policy("d3"), policy("pfabric")])
-def test_check_fabric__the_refusal_is_an_error_about_the_scheme(asked: Policy) -> None:
-    with pytest.raises(FieldError, match=f"scheme: {asked.scheme} needs .*--on simulator") as caught:
-        check_fabric(asked, TESTBED)
-    assert caught.value.field == "scheme"

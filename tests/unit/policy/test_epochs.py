@@ -25,11 +25,6 @@ FABRIC: dict[str, Any] = {
 }
 
 
-def test_epoch__two_frames_of_each_host_and_what_the_switches_add() -> None:
-    assert epochs.network_epoch_ns(144, 10**10, idle_us=0, switches=1) == 348_826  # 288 frames of 1,211.2 ns
-    assert epochs.network_epoch_ns(144, 10**10, idle_us=7.5, switches=3) == 351_248 + 7_500
-
-
 def test_epoch__of_one_switch() -> None:
     """Idle: two frames and two delays. At most two frames of lower levels are in the way, at both links."""
     topology = build("single", hosts=12, host_rate_bps=10**10, link_delay_ns=1000)

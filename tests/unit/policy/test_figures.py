@@ -19,7 +19,6 @@ from sluice.policy.figures.metrics import IdealTimes, cdf
 from sluice.policy.network.graph import Topology
 from sluice.policy.schema.entries import read, write
 from sluice.policy.units import FRAME_BYTES, MSS_BYTES
-from sluice.policy.wire.records import SIZE_CLASSES
 from tests.kit.known import known
 from tests.kit.networks import ideal_fct_us
 
@@ -210,22 +209,6 @@ def test_verdict__few_flows_are_never_sure() -> None:
     many, more = (board.Score(FIRST, flows(drawn(1, 100, factor))) for factor in (1.0, 100.0))
     assert verdict(more, many) == board.WORSE
     assert verdict(more, many, figure="p99_us") == board.NOT_SURE
-
-
-def test_scoreboard__compares_with_the_chosen_version() -> None:
-    both = [flows(drawn(1)), flows(drawn(1, factor=0.5), 1010.0, "pias")]
-    joined = board.ScoredFlows(
-        *(
-            np.concatenate([getattr(one, name) for one in both])
-            for name in board.ScoredFlows.__dataclass_fields__
-        )
-    )
-    first, second = board.scoreboard(board.scored(joined, [FIRST, SECOND]), 1)
-    assert [one["version"] for one in (first, second)] == [1, 2]
-    assert first["classes"]["small"]["mean_us"]["against"] is None
-    assert second["classes"]["small"]["mean_us"]["against"]["ratio"] == pytest.approx(0.5)
-    assert second["classes"]["small"]["mean_us"]["against"]["verdict"] == board.BETTER
-    assert all(name in first["classes"] for name in (*SIZE_CLASSES, "all"))
 
 
 @given(st.lists(st.floats(1, 1e9), min_size=1, max_size=2000, unique=True))

@@ -39,19 +39,6 @@ def test_path__rate_and_round_trip_of_the_network() -> None:
     assert path.round_trip_us == pytest.approx(frames_us + 8 * 1000)
 
 
-@pytest.mark.parametrize(
-    ("rate_bps", "round_trip_us", "mark_bytes"),
-    [
-        (10**10, 85.2, 97_500),
-        (4 * 10**10, 85.2, 390_000),
-        (10**10, 200, 250_000),
-        (5 * 10**6, 10_000, fitting.LEAST_MARK_BYTES),
-    ],
-)
-def test_mark_bytes__rate_times_round_trip(rate_bps: int, round_trip_us: float, mark_bytes: int) -> None:
-    assert fitting.NetworkPath(rate_bps, round_trip_us).mark_bytes == mark_bytes
-
-
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_fitted__at_10_gbit_every_default_is_the_papers(scheme: str) -> None:
     path = fitting.NetworkPath(10**10, 85.2)

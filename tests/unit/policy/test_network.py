@@ -521,23 +521,12 @@ def test_a_description_without_switches_is_refused(document: dict[str, Any]) -> 
         description.read_network(document)
 
 
-@pytest.fixture
-def two_leaves() -> graph.Topology:
-    """Return h1 - s1 = (s3, s4) = s2 - h2: two leaves, two spines."""
-    return leaf_spine(hosts_per_leaf=1)
-
-
-def test_next_ports__none_without_a_path(two_leaves: graph.Topology) -> None:
+def test_next_ports__none_without_a_path() -> None:
+    """Of h1 - s1 = (s3, s4) = s2 - h2, the links between switches are down."""
+    two_leaves = leaf_spine(hosts_per_leaf=1)
     cut = replace(two_leaves, ports=tuple(replace(port, up=port.edge) for port in two_leaves.ports))
     assert cut.next_ports("s1", "h2") == ()
     assert cut.spanning_tree_ports() == {"s1": (1,), "s2": (1,), "s3": (), "s4": ()}
-
-
-def test_edge_port__of_hosts_behind_one_port(two_leaves: graph.Topology) -> None:
-    behind = graph.Host("vm", "02:00:00:00:99:01", "", "", port="s1:1")
-    network = replace(two_leaves, hosts=(*two_leaves.hosts, behind))
-    assert network.edge_port("vm").id == "s1:1"
-    assert [p.peer for p in network.next_ports("s2", "vm")] == ["s3", "s4"]
 
 
 def test_hosts_are_spread_over_their_groups_and_all_trunks_are_one() -> None:

@@ -93,21 +93,6 @@ def test_forged_ends_are_believed_only_as_far_as_honest_flows_went(
             assert beyond[bucket] <= 5 / 3 * np.count_nonzero(np.asarray(sizes) > start) + 1 + 1e-9
 
 
-@given(st.lists(st.integers(0, 9), min_size=BUCKETS, max_size=BUCKETS), SIZES)
-def test_believed_ends__follow_their_recursion_from_the_last_bucket(
-    counts: list[int], sizes: list[int]
-) -> None:
-    most = most_of(counted(sizes))
-    ends = np.zeros((1, INGRESS_GROUPS, BUCKETS), np.int64)
-    ends[0, 2] = counts
-    kept, expected = 0.0, []
-    for bucket in reversed(range(BUCKETS)):
-        now = min(kept + counts[bucket], float(most[0, bucket]))
-        expected.append(now - kept)
-        kept = now
-    assert np.allclose(port_traffic.believed_ends(ends, most)[0, 2], expected[::-1])
-
-
 def test_reserved_tags__their_payload_is_under_the_next_tag() -> None:
     """Flows of 1 MB whose packets skip two tags are believed as before."""
     counters = counted([1_000_000] * 10)
@@ -286,13 +271,6 @@ def test_suspicion__a_port_with_one_liar_is_one_whatever_else_is_sent_there(
     slow = np.full(2, 1e5)
     assert (suspicion(payload, slow, window_ms / 1000, GAP_MS) > 1).tolist() == [honest, True]
     assert (suspicion(payload, np.full(2, 1e13), window_ms / 1000, GAP_MS) <= 1).all(), "a trifle there"
-
-
-def test_a_burst_under_one_tag_is_allowed_for() -> None:
-    payload = np.zeros(tags.TAG_COUNT)
-    payload[1] = limits_bytes(0.5, GAP_MS)[1] + 1
-    assert breach(payload, 0.5, GAP_MS) is not None
-    assert breach(payload, 0.5, GAP_MS, burst_bytes=65_536) is None
 
 
 @pytest.mark.parametrize("tag", [1, 5, 9, 57])

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from collections.abc import Callable, Sequence
 from functools import cache
-from itertools import combinations_with_replacement, pairwise
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -84,18 +84,6 @@ def test_pias_thresholds__the_grid_costs_less_than_a_thousandth(load: float) -> 
         for factor in np.linspace(0.97, 1.03, 61):
             moved = [size * (factor if i == k else 1) for k, size in enumerate(found)]
             assert pias_objective(SMOOTH, load, moved) >= least * (1 - 1e-3)
-
-
-@pytest.mark.parametrize("queues", [2, 3, 4])
-def test_best_on_grid__no_choice_of_its_sizes_is_better(queues: int) -> None:
-    flows = flows_of(WEB_SEARCH)
-    grid = np.geomspace(flows.ends[0], flows.ends[-1], 12)
-    costs = {
-        choice: pias_objective(WEB_SEARCH, 0.8, grid[list(choice)])
-        for choice in combinations_with_replacement(range(len(grid)), queues - 1)
-    }
-    found = static._best_on_grid(flows, 0.8, queues, grid)
-    assert costs[tuple(found)] == pytest.approx(min(costs.values()))
 
 
 @pytest.mark.parametrize("queues", [1, 2, 8])

@@ -131,16 +131,6 @@ def agent(tmp_path: Path, graph: Topology, program: FakeProgram, database: FakeD
     return PortAgent(PortAgentSettings(run_dir=tmp_path), graph, port_program, database, behaviour)
 
 
-def test_reconcile__each_port_with_its_own_rate(agent: PortAgent, program: FakeProgram) -> None:
-    agent.reconcile()
-    assert program.on == {
-        "s1-eth1": PortSettings(None, 100_000, rate_bps=10**7),
-        "s1-eth2": PortSettings(None, 100_000, rate_bps=2 * 10**7),
-        "s2-eth1": PortSettings(None, 100_000, rate_bps=10**7),
-        "s2-eth2": PortSettings(None, 100_000, rate_bps=2 * 10**7),
-    }
-
-
 def test_report__judges_the_machine_once_it_watches(agent: PortAgent) -> None:
     agent.reconcile()
     assert agent.report().machine is None

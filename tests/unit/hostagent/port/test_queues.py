@@ -78,12 +78,6 @@ def test_queues__eight_in_strict_priority_up_to_the_link_rate() -> None:
         assert "other_config:max-rate=20000000" in row
 
 
-def test_min_rates__shares_of_the_link_and_the_least_rate_for_the_rest() -> None:
-    rates = port_queues.min_rates_bps(50_000_000, (0.7, 0.25, 0.0))
-    assert rates == [35_000_000, 12_500_000, *[port_queues.MIN_RATE_BPS] * 6]
-    assert port_queues.min_rates_bps(50_000_000, None) == [port_queues.MIN_RATE_BPS] * 8
-
-
 LISTING = """{"data":[
 [["uuid","aa"],["map",[["interface","s1-eth1"],["queue","0"]]],["map",[["min-rate","12000"],["priority","0"]]]],
 [["uuid","bb"],["map",[["interface","s1-eth1"],["queue","1"]]],["map",[["min-rate","12000"],["priority","1"]]]],
