@@ -3,6 +3,7 @@
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -130,25 +131,9 @@ def given(experiment: Experiment[Any], *words: str) -> Given:
 
 def record(number: int, **values: Any) -> FlowRecord:
     """Return the record of a finished flow of 10 KB."""
-    usual: dict[str, Any] = {"started_at": 101.0 + number, "fct_us": 2000.0, "source": "scheduled"}
-    return FlowRecord(
-        **{
-            "id": f"r/{number}",
-            "src": "h1",
-            "dst": "h2",
-            "bytes": 10_000,
-            "size_class": "small",
-            "ideal_us": 1000.0,
-            "deadline_us": None,
-            "met": None,
-            "retransmissions": 3,
-            "congestion_control": "cubic",
-            "scheme": "tcp",
-            "status": "finished",
-            **usual,
-            **values,
-        }
-    )
+    usual = {"started_at": 101.0 + number, "ideal_us": 1000.0, "retransmissions": 3, "scheme": "tcp"}
+    changed = {**usual, "congestion_control": "cubic", **values}
+    return replace(flow(number, 10_000, 2000.0), **changed)
 
 
 PATIENCE_S = 300.0

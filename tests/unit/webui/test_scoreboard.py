@@ -136,15 +136,6 @@ def test_series__no_flow_is_lost_between_bins(rows: list[Row]) -> None:
     assert (sum(series["n"]), sum(series["missed"])) == (totals["n"], totals["missed"])
 
 
-def test_fct_by_class__unfinished_flows_do_not_count() -> None:
-    summary = figures.fct_by_class(
-        columns([(1, 10.0, "small", None), (1, None, "small", False), (1, 30.0, "large", None)])
-    )
-    assert summary["small"]["n"] == 1
-    assert summary["all"] == pytest.approx({"n": 2, "mean": 20, "p50": 20, "p95": 29, "p99": 29.8})
-    assert summary["medium"] == {"n": 0, "mean": None, "p50": None, "p95": None, "p99": None}
-
-
 def sample(at: float, *counts: int) -> PortSample:
     return PortSample(at, "s1:1", counts, counts)
 

@@ -22,10 +22,6 @@ def outcome(*means_ms: float, tagged: float = 1.0) -> Outcome:
     return Outcome({HOSTS: blocks(400, 40, 50), CONTAINERS: blocks(*means_ms, tagged=tagged)}, [])
 
 
-def test_gain__is_plain_over_the_scheme_in_each_round() -> None:
-    assert outcome(400, 40, 50).gains(HOSTS, "pias") == [10, 10]
-
-
 @pytest.mark.parametrize(
     ("means_ms", "held"),
     [((440, 44, 55), [True, True]), ((400, 44, 60), [True, False])],

@@ -18,7 +18,7 @@ from sluice.policy.figures.metrics import distribution
 from sluice.runs.files import Resolved, resolve
 from sluice.store.observed import ThresholdChange
 from sluice.sweep.points import Point, points
-from tests.kit.bundles import record, write_bundle
+from tests.kit.bundles import document, record, write_bundle
 
 POINT = NamedPoint("a variant", None, 1, {}, "x")
 
@@ -65,15 +65,6 @@ def test_need_finished__a_flow_that_did_not_finish_is_no_fast_one(tmp_path: Path
 # Runs one after the other: a run that is not valid is made again, and an existing one is not.
 
 
-DOCUMENT = {
-    "name": "x",
-    "seed": 1,
-    "fabric": {"topology": "single", "hosts": 2, "host_rate": "10Mbit"},
-    "scheme": {"name": "dctcp"},
-    "workload": {"mix": [{"bytes": "10KB", "share": 1.0}], "load": 0.5, "flows": 3},
-}
-
-
 def summary(valid: bool) -> dict[str, Any]:
     nothing = dict.fromkeys(("all", "medium", "large"), distribution(np.asarray([])))
     figures = {"small": distribution(np.asarray([1000.0])), **nothing}
@@ -118,24 +109,24 @@ def test_run_each__a_run_that_is_not_valid_is_made_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fabric = FakeFabric(bad=2)
-    [run] = run_all(fabric, points(DOCUMENT), tmp_path, monkeypatch).runs.runs
+    [run] = run_all(fabric, points(document()), tmp_path, monkeypatch).runs.runs
     assert fabric.runs == ["dctcp-1"] * 3
     assert (run.valid, run.row["attempts"]) == (True, 3)
 
 
 def test_run_each__not_for_ever_and_then_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fabric = FakeFabric(bad=99)
-    results = run_all(fabric, points(DOCUMENT), tmp_path, monkeypatch)
+    results = run_all(fabric, points(document()), tmp_path, monkeypatch)
     assert len(fabric.runs) == 3
     assert results.runs.runs[0].row["reasons"] == ["busy"]
     assert [claim.holds for claim in all_valid(results.runs)] == [False, True]
-    run_all(fabric, points(DOCUMENT), tmp_path, monkeypatch)
+    run_all(fabric, points(document()), tmp_path, monkeypatch)
     assert len(fabric.runs) == 3, "a later call does not begin again"
 
 
 def test_run_each__what_is_there_is_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fabric = FakeFabric()
-    found = points(DOCUMENT, schemes=["dctcp", "pias"], seeds=[1, 2])
+    found = points(document(), schemes=["dctcp", "pias"], seeds=[1, 2])
     run_all(fabric, found, tmp_path, monkeypatch)
     results = run_all(fabric, found, tmp_path, monkeypatch)
     assert fabric.runs == ["dctcp-1", "dctcp-2", "pias-1", "pias-2"]
@@ -151,6 +142,6 @@ def test_run_each__a_function_of_the_experiment_takes_the_place_of_the_fabric(tm
         made.append(point.scheme)
         return fabric.run(resolve(point.document), out, report)
 
-    run_each(points(DOCUMENT, schemes=["dctcp", "pias"]), tmp_path, "testbed", 1, run)
+    run_each(points(document(), schemes=["dctcp", "pias"]), tmp_path, "testbed", 1, run)
     assert made == ["dctcp", "pias"]
     assert fabric.runs == ["dctcp-1", "pias-1"]

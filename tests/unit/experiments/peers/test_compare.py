@@ -42,15 +42,3 @@ def test_plan__equal_rules_are_the_same_network_and_transport(tmp_path: Path) ->
     ]
     assert all(each == rules[0] for each in rules)
     assert rules[0][2:] == (EQUAL, "2850KB")
-
-
-def test_plan__the_larger_fabric_keeps_what_it_does_not_change(tmp_path: Path) -> None:
-    group = documents(tmp_path, "--hosts", "320", "--rules", "own", "--workloads", "facebook-hadoop")
-    assert group["pfabric"]["simulator"] == {"multipath": "per-packet", "duplicate_threshold": 0}
-    assert group["pfabric"]["transport"]["rto_min"] == "37us"
-    assert group["dcqcn"]["simulator"]["shared_buffer"] == {
-        "size": "32MB",
-        "alpha": 0.125,
-        "pfc": True,
-        "acks_first": True,
-    }

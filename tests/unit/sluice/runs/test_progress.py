@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The progress of a run: figures so far, progress.json."""
 
-import json
 import os
 import subprocess
 from pathlib import Path
@@ -18,7 +17,6 @@ from sluice.runs.files import scenario_with
 from sluice.runs.live.network import MAX_LAG_S, WINDOW_S, Pace
 from sluice.runs.progress import (
     FAILED,
-    FILE,
     Progress,
     RunningFigures,
     born_at,
@@ -80,14 +78,6 @@ def test_progress_file__a_failed_run_says_why(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="xxx"), progress_file(tmp_path, **NAMES):
         raise ValueError("x" * 100_000)
     assert known(read_state(tmp_path)).reason.startswith("xxx"), "a long reason leaves the file readable"
-
-
-def test_run_state__the_next_process_with_the_number_is_another_run(tmp_path: Path) -> None:
-    with progress_file(tmp_path, **NAMES):
-        document = json.loads((tmp_path / FILE).read_text())
-        (tmp_path / FILE).write_text(json.dumps({**document, "born": document["born"] - 1}))
-        state = known(read_state(tmp_path))
-    assert not state.is_alive
 
 
 def test_born_at__none_for_a_process_that_has_ended() -> None:

@@ -12,12 +12,13 @@ import pytest
 
 from sluice.policy.errors import FieldError, SluiceError
 from sluice.runs import obstacle
-from sluice.runs.files import scenario_from_file
+from sluice.runs.files import scenario_with
 from sluice.runs.services import Load, Services, client_argv, parse_report, server_argv
 from sluice.runs.testbed_run import run_on_testbed
 from sluice.runtime.lifecycle import Watchdog
 from sluice.runtime.process import spawn
 from sluice.runtime.wait import wait_until
+from tests.kit.bundles import document
 
 pytestmark = pytest.mark.slow
 
@@ -156,28 +157,10 @@ def test_kernel_obstacle__root_without_capabilities_may_not_make_namespaces() ->
     assert asked.stdout in {"this container may not make namespaces\n", "a kernel without BTF\n"}
 
 
-TEXT = """
-name = "burst"
-[fabric]
-topology = "single"
-hosts = 3
-host_rate = "100Mbit"
-link_delay = "20us"
-[scheme]
-name = "d3"
-[workload]
-mix = [ { bytes = "10KB", share = 1.0 } ]
-load = 0.5
-flows = 10
-"""
-
-
 def test_run_on_testbed__refuses_what_its_ports_cannot_do_and_leaves_earlier_results_alone(
     tmp_path: Path,
 ) -> None:
-    file = tmp_path / "burst.toml"
-    file.write_text(TEXT)
-    resolved = scenario_from_file(file)
+    resolved = scenario_with(document("d3"))
     earlier = tmp_path / "out" / "summary.json"
     earlier.parent.mkdir()
     earlier.write_text("{}")

@@ -320,15 +320,6 @@ def test_sweep_file__lives_as_long_as_the_sweep_and_counts_its_points(
     assert "sweep, 0 of 2 points done" in " ".join(capsys.readouterr().out.split())
 
 
-def test_sweep_file__a_killed_sweep_is_not_under_way(begun: Path) -> None:
-    with sweep_file(begun, POINTS, SIMULATOR):
-        kept = json.loads((begun / "progress.json").read_text())
-    (begun / "progress.json").write_text(json.dumps({**kept, "born": 1}))
-    known = describe(entry_of(begun.parent, begun.name))
-    assert known["state"] == "partial"
-    assert "ended without a message" in known["reason"]
-
-
 def status(folder: Path, point: str, state: str, share: float = 0.0) -> None:
     file = ProgressFile(folder / STATUS / point, name="x", scheme="pias", on=SIMULATOR)
     file._end(state=state, share=share)
