@@ -189,6 +189,13 @@ class Net:
         assert self.run(until_ps)
         return self.results()
 
+    def fct_ps(self) -> list[int]:
+        """Run until no event is left and all flows have finished. Return their completion times."""
+        result = self.finish()
+        assert set(result["outcome"]) == {FINISHED}
+        self.assert_nothing_left()
+        return [int(took_ps) for took_ps in result["fct_ps"]]
+
     def results(self) -> Columns:
         """Return the results of the flows that ended since the last call, in the order of their numbers."""
         columns = self.fabric.take_results()

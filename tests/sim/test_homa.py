@@ -49,26 +49,18 @@ def network(settings: core.TransportSettings, hosts: int = 4, **down: Any) -> ki
     return net
 
 
-def fct_ps(net: kit.Net) -> list[int]:
-    result = net.finish()
-    assert set(result["outcome"]) == {FINISHED}
-    net.assert_nothing_left()
-    found: list[int] = result["fct_ps"].tolist()
-    return found
-
-
 @pytest.mark.parametrize("packets", [1, AHEAD, AHEAD + 1, 500])
 def test_alone__a_message_fills_its_link_if_a_round_trip_is_granted(packets: int) -> None:
     net = network(homa())
     net.flow(0, 1, packets * PAYLOAD)
-    assert fct_ps(net) == [ACROSS + (packets - 1) * FULL]
+    assert net.fct_ps() == [ACROSS + (packets - 1) * FULL]
 
 
 def test_alone__with_fewer_it_sends_as_many_in_each_round_trip() -> None:
     net = network(homa(ahead=2))
     net.flow(0, 1, 21 * PAYLOAD)
     assert 2 * FULL < TRIP
-    assert fct_ps(net) == [ACROSS + 10 * TRIP]
+    assert net.fct_ps() == [ACROSS + 10 * TRIP]
 
 
 def test_sink__serves_the_message_with_the_fewest_missing_packets_first() -> None:
@@ -76,7 +68,7 @@ def test_sink__serves_the_message_with_the_fewest_missing_packets_first() -> Non
     net = network(homa())
     net.flow(0, 2, 400 * PAYLOAD)
     net.flow(1, 2, 50 * PAYLOAD, 100 * FULL)
-    long, short = fct_ps(net)
+    long, short = net.fct_ps()
     alone = ACROSS + 49 * FULL
     # Its unscheduled packets share level 0 with grants alone. One frame of the long message may be under way.
     assert alone <= short <= alone + 2 * FULL
@@ -87,7 +79,7 @@ def test_source__sends_the_message_with_the_fewest_packets_left_first() -> None:
     net = network(homa())
     net.flow(0, 1, 400 * PAYLOAD)
     net.flow(0, 2, 50 * PAYLOAD, 100 * FULL)
-    long, short = fct_ps(net)
+    long, short = net.fct_ps()
     assert ACROSS + 49 * FULL <= short <= ACROSS + 50 * FULL
     assert long == pytest.approx(ACROSS + 449 * FULL, abs=TRIP)
 
@@ -115,7 +107,7 @@ def test_levels__follow_the_size_and_the_place_among_the_messages() -> None:
         source=[0, 1, 2],
         sink=[3, 3, 3],
     )
-    fct_ps(net)
+    net.fct_ps()
     packets = net.fabric.queue_counters()[net.towards[3], :, 0].tolist()
     assert packets == [1, 2, AHEAD, 0, 0, 0, 0, 40]
 

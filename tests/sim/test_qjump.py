@@ -9,7 +9,7 @@ import pytest
 from sluice.policy.schemes.epochs import network_epoch_ns
 from sluice.simulator import _fabric as core
 from tests.sim import kit
-from tests.sim.kit import FINISHED, FRAME, GBIT, HEADER, NS, PAYLOAD, US, Link, serialisation
+from tests.sim.kit import FRAME, GBIT, HEADER, NS, PAYLOAD, US, Link, serialisation
 
 RATE = 10 * GBIT
 DELAY = US
@@ -42,19 +42,11 @@ def level_bytes(frames: list[int]) -> list[int]:
     return [count * FRAME for count in frames] + [0] * (LEVELS - 1 - len(frames))
 
 
-def fct_ps(net: kit.Net) -> list[int]:
-    result = net.finish()
-    assert set(result["outcome"]) == {FINISHED}
-    net.assert_nothing_left()
-    found: list[int] = result["fct_ps"].tolist()
-    return found
-
-
 @pytest.mark.parametrize("level", range(1, LEVELS + 1))
 def test_alone__a_message_of_one_frame_waits_for_nothing(level: int) -> None:
     net = network([1] * 7)
     net.flow(0, 1, PAYLOAD, transport=level)
-    assert fct_ps(net) == [ACROSS]
+    assert net.fct_ps() == [ACROSS]
 
 
 @pytest.mark.parametrize("factor", [1, 3, 7])
@@ -63,19 +55,19 @@ def test_limiter__lets_its_factor_of_frames_pass_in_each_epoch(factor: int, pack
     net = network([factor])
     net.flow(0, 1, packets * PAYLOAD, transport=1)
     epochs, rest = divmod(packets - 1, factor)
-    assert fct_ps(net) == [epochs * EPOCH + rest * FULL + ACROSS]
+    assert net.fct_ps() == [epochs * EPOCH + rest * FULL + ACROSS]
 
 
 def test_limiter__all_flows_of_a_host_at_a_level_share_it() -> None:
     net = network([1])
     net.add(bytes=[5 * PAYLOAD] * 4, start_ps=[0] * 4, source=[0] * 4, sink=[1, 2, 3, 1], transport=[1] * 4)
-    assert max(fct_ps(net)) == 19 * EPOCH + ACROSS
+    assert max(net.fct_ps()) == 19 * EPOCH + ACROSS
 
 
 def test_limiter__other_levels_and_other_hosts_have_their_own() -> None:
     net = network([1, 2])
     net.add(bytes=[4 * PAYLOAD] * 3, start_ps=[0] * 3, source=[0, 0, 1], sink=[3, 3, 2], transport=[1, 2, 1])
-    first, second, other = fct_ps(net)
+    first, second, other = net.fct_ps()
     assert first == other == 3 * EPOCH + ACROSS
     assert second == EPOCH + 2 * FULL + ACROSS  # behind the other level's frame of the second epoch
 
@@ -83,7 +75,7 @@ def test_limiter__other_levels_and_other_hosts_have_their_own() -> None:
 def test_limiter__the_last_level_has_none() -> None:
     net = network([1])
     net.flow(0, 1, 500 * PAYLOAD, transport=LAST)
-    assert fct_ps(net) == [499 * FULL + ACROSS]
+    assert net.fct_ps() == [499 * FULL + ACROSS]
 
 
 def test_limiter__acks_count_at_the_level_of_their_flow() -> None:
@@ -91,17 +83,17 @@ def test_limiter__acks_count_at_the_level_of_their_flow() -> None:
     net = network([1])
     net.flow(0, 1, PAYLOAD, transport=1)
     late = net.flow(1, 2, PAYLOAD, 2 * ACROSS, transport=1)
-    assert fct_ps(net)[late] == EPOCH - 2 * ACROSS + ACROSS
+    assert net.fct_ps()[late] == EPOCH - 2 * ACROSS + ACROSS
     net = network([1])
     net.flow(0, 1, PAYLOAD, transport=1)
     small = net.flow(1, 2, PAYLOAD - HEADER, 2 * ACROSS, transport=1)
-    assert fct_ps(net)[small] == 2 * (serialisation(FRAME - HEADER, RATE) + DELAY)
+    assert net.fct_ps()[small] == 2 * (serialisation(FRAME - HEADER, RATE) + DELAY)
 
 
 def test_limiter__a_frame_longer_than_the_limit_has_an_epoch_of_its_own() -> None:
     net = network([], level_bytes=[100] + [0] * 6)
     net.flow(0, 1, 5 * PAYLOAD, transport=1)
-    assert fct_ps(net) == [4 * EPOCH + ACROSS]
+    assert net.fct_ps() == [4 * EPOCH + ACROSS]
 
 
 def test_limiter__drops_what_its_buffer_cannot_hold() -> None:
@@ -116,7 +108,7 @@ def test_limiter__drops_what_its_buffer_cannot_hold() -> None:
     net.run(EPOCH // 2)
     assert net.port(0).packets == 1
     assert net.port(0).dropped == 5
-    assert fct_ps(net)
+    assert net.fct_ps()
 
 
 def test_limiter__a_change_lets_go_what_waits() -> None:
@@ -124,7 +116,7 @@ def test_limiter__a_change_lets_go_what_waits() -> None:
     net.flow(0, 1, 50 * PAYLOAD, transport=1)
     net.run(EPOCH // 2)
     net.fabric.change_port(0, Link(RATE, DELAY).settings(), core.Discipline())
-    assert fct_ps(net) == [EPOCH // 2 + 48 * FULL + ACROSS]
+    assert net.fct_ps() == [EPOCH // 2 + 48 * FULL + ACROSS]
 
 
 def test_limiter__a_change_of_the_limit_holds_from_the_next_epoch_on() -> None:
@@ -134,7 +126,7 @@ def test_limiter__a_change_of_the_limit_holds_from_the_next_epoch_on() -> None:
     more = {"epoch_ps": EPOCH, "level_bytes": level_bytes([7])}
     net.fabric.change_port(0, Link(RATE, DELAY, more=more).settings(), core.Discipline())
     # One and six more in the first epoch, and seven in each of the next six, then one.
-    assert fct_ps(net) == [7 * EPOCH + ACROSS]
+    assert net.fct_ps() == [7 * EPOCH + ACROSS]
 
 
 def test_limiter__tells_a_sender_with_small_queues_when_its_packets_leave() -> None:
@@ -145,7 +137,7 @@ def test_limiter__tells_a_sender_with_small_queues_when_its_packets_leave() -> N
     )
     number = net.fabric.add_transport(settings)
     net.flow(0, 1, 40 * PAYLOAD, transport=number)
-    assert fct_ps(net) == [39 * EPOCH + ACROSS]
+    assert net.fct_ps() == [39 * EPOCH + ACROSS]
 
 
 def test_ports__serve_the_levels_strictly() -> None:
@@ -154,7 +146,7 @@ def test_ports__serve_the_levels_strictly() -> None:
     net.flow(8, 7, 400 * PAYLOAD, transport=LAST)
     for level in range(1, 8):
         net.flow(level - 1, 7, 50 * PAYLOAD, 10 * FULL, transport=level)
-    flood, *others = fct_ps(net)
+    flood, *others = net.fct_ps()
     assert others == sorted(others)
     assert others[0] <= 49 * FULL + ACROSS + FULL
     assert flood > others[-1]
