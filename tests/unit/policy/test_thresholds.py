@@ -50,16 +50,6 @@ def test_percentile_edges__a_port_without_flows_has_the_last_edge() -> None:
     assert adaptation.percentile_edges(ports, [10, 90]).tolist() == [[tags.ATTAINED_BUCKETS - 1] * 2, [8, 8]]
 
 
-def test_sliding_counts__the_first_counters_are_a_baseline_and_count_nothing() -> None:
-    window = adaptation.SlidingCounts(window_ns=500 * MS)
-    assert window.grown is None
-    assert window.covered_ns == 0
-    window.observe(0, histogram([10_000] * 7))
-    assert known(window.grown) is not None
-    assert known(window.grown).sum() == 0
-    assert window.covered_ns == 0
-
-
 def test_sliding_counts__a_counter_of_64_bits_that_wraps_around_has_grown_by_what_it_passed() -> None:
     window = adaptation.SlidingCounts(window_ns=500 * MS)
     on_the_wire = [2**64 - 10, 2**64 - 4, 5]

@@ -212,18 +212,6 @@ def test_since__forgets_what_is_older_than_the_span(engine: Engine, monkeypatch:
     assert len(recent._flows) == 0
 
 
-def test_since__holds_no_more_than_so_many_however_many_come(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(figures, "MOST_COLUMNS", 50)
-    recent = RecentFlows(engine)
-    recent.since(time.time() - 60)
-    for turn in range(12):
-        add(engine, turn * 10, 10)
-        recent.since(time.time() - 0.001)
-        assert len(recent._flows) <= 50
-
-
 def test_since__a_full_memory_gives_the_newest_flows_and_asks_the_store_only_for_the_past(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
