@@ -57,7 +57,6 @@ if __name__ == "__main__":
         with suppress(PermissionError):  # so that the bursts of all hosts meet on a busy machine, too
             os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
         sent = send(words[0], int(words[1]), Path(words[2]), int(words[3]), [int(word) for word in words[4:]])
-        os.sched_setscheduler(
-            0, os.SCHED_OTHER, os.sched_param(0)
-        )  # the end of a process holds up the switch
+        # In real time, the end of a process would hold up the switch.
+        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
         print(sent)
