@@ -58,7 +58,7 @@ class Agent:
         self._schedule = schedule
         self._notifier = notifier
         self._policy_version = 0
-        self._answered_s: float | None = None
+        self._answered_s = 0.0
         self._realtime = False
         holder = Holder(name, HostHeartbeat.KIND)
         channel = Channel.open(options.web, holder, options.run_dir / "identity", options.enrol)
@@ -199,7 +199,7 @@ class Agent:
         if host is not None:
             self._watch.use_idle_gap(host.idle_gap_ns)
         self._hook.ensure()
-        self._policy_version, self._answered_s = settings.policy_version, settings.answered_s
+        self._policy_version, self._answered_s = settings.policy_version, settings.answered_s or 0.0
 
     def _use_control(self, name: str, scheme: str) -> None:
         is_tagged = self._tagger.attached and self._options.tags == "packet"

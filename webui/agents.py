@@ -35,6 +35,11 @@ class AgentSettingsModel(model_of(wire.AgentSettings)):  # type: ignore[misc]
     """The settings that the current policy needs from an agent. Before the first policy, `host`
     and `ports` are null."""
 
+    answered_s: float | None = Field(
+        None,
+        description="Reading of the store's clock at the answer. It is there for agents that send it back.",
+    )
+
 
 def heartbeat_schema() -> dict[str, Any]:
     """Return the schema of an agent's heartbeat: one alternative for each kind of agent."""
@@ -112,7 +117,9 @@ def heartbeat(path: AgentPath) -> Response:
     settings = heartbeats.settings(path.name, outcome.policy_version)
     if isinstance(beat, wire.PortHeartbeat) and beat.tags:
         settings = {**settings, "queues": heartbeats.queues(beat.tags)}
-    return jsonify({**settings, "answered_s": age_s(services().engine)})
+    if isinstance(beat, wire.HostHeartbeat) and beat.answered_s is not None:
+        settings = {**settings, "answered_s": age_s(services().engine)}
+    return jsonify(settings)
 
 
 def _heartbeat(name: str, document: Any) -> wire.Heartbeat:

@@ -46,11 +46,16 @@ class Outcome(NamedTuple):
 def _documents(current: PolicyVersion | None) -> Callable[[str], dict[str, Any]]:
     """Return a function from an agent's name to the document of its settings. There are two documents at most."""
     if current is None:
-        nothing = write(NO_SETTINGS)
+        nothing = _document(NO_SETTINGS)
         return lambda name: nothing
     version, policy = current.version, current.policy
-    watches, acts = (write(AgentSettings.of(version, policy, acts=acts)) for acts in (False, True))
+    watches, acts = (_document(AgentSettings.of(version, policy, acts=acts)) for acts in (False, True))
     return lambda name: acts if policy.acts_on_host(name) else watches
+
+
+def _document(settings: AgentSettings) -> dict[str, Any]:
+    """Return the keys that all agents know: those of an earlier version refuse the time of the answer."""
+    return {key: value for key, value in write(settings).items() if key != "answered_s"}
 
 
 class Heartbeats:

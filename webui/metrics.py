@@ -187,13 +187,13 @@ def _agent_families(agents: Iterable[observed.AgentRow]) -> Iterator[Family]:
 
 def _container_families(engine: Engine, agents: Iterable[observed.AgentRow]) -> Iterator[Family]:
     reported = open_connections(living_hosts(agents), current_topology(engine))
-    living = [one for one in reported if one.label]
-    most = dict(Counter(one.label for one in living).most_common(MOST_CONTAINERS))
+    living = [connection for connection in reported if connection.label]
+    most = dict(Counter(connection.label for connection in living).most_common(MOST_CONTAINERS))
     count, rate = Counter[str](), Counter[str]()
-    for one in living:
-        name = one.label if one.label in most else OTHER
+    for connection in living:
+        name = connection.label if connection.label in most else OTHER
         count[name] += 1
-        rate[name] += one.rate_bps
+        rate[name] += connection.rate_bps
     which = (
         f"open connections of a container among its host's fastest, as its agent last reported; "
         f"'{OTHER}' is all beyond {MOST_CONTAINERS} containers"

@@ -359,7 +359,7 @@ class HostHeartbeat:
         _BYTES, "Bytes that left under urgency tags since the tagger was attached.", default=None
     )
     answered_s: float | None = entry(
-        _STORE_S, "Of the newest answer to a heartbeat when they were counted.", default=None
+        _STORE_S, "Of the newest answer when they were counted; 0 before the first.", default=None
     )
     foreign_dscps: tuple[ForeignDscp, ...] = entry(
         ListOf(TableOf(ForeignDscp), longest=DSCPS), "DSCPs that others use on this host.", default=()

@@ -326,7 +326,7 @@ export interface components {
             urgent_bytes: number | null;
             /**
              * Answered S
-             * @description Of the newest answer to a heartbeat when they were counted.
+             * @description Of the newest answer when they were counted; 0 before the first.
              */
             answered_s: number | null;
             /**
@@ -2679,9 +2679,10 @@ export interface components {
             };
             /**
              * Answered S
-             * @description Reading of the store's clock when the heartbeat was answered.
+             * @description Reading of the store's clock at the answer. It is there for agents that send it back.
+             * @default null
              */
-            answered_s: number | null;
+            answered_s?: number | null;
         };
         /** HostSettings */
         HostSettings: {
