@@ -83,9 +83,7 @@ class Calendar
 	// The time of the next event; NEVER if there is none.
 	Time next() const
 	{
-		Time near = summary_ ? slots_[first_occupied()].at : NEVER;
-
-		return std::min(near, far_at_);
+		return std::min(near_at_, far_at_);
 	}
 
 	// Moves the clock on to a time before the next event.
@@ -98,25 +96,17 @@ class Calendar
 	// to the limit.
 	Event *take(Time limit)
 	{
-		if (!summary_)
-			return far_.empty() || far_at_ > limit ? rest_until(limit) : take_far();
-		std::uint64_t number = first_occupied();
-		Slot &slot = slots_[number];
+		Time at = next();
 
-		if (slot.at >= far_at_ && far_goes_before(*slot.first))
-			return far_at_ > limit ? rest_until(limit) : take_far();
-		if (slot.at > limit)
+		if (at > limit || at == NEVER)
 			return rest_until(limit);
-		return take_first(slot, number);
+		if (far_at_ == at && (near_at_ > at || far_goes_before(*slots_[near_slot_])))
+			return take_far();
+		return take_near();
 	}
 
       private:
 	static constexpr std::uint64_t SLOTS = 64 * 64;
-
-	struct Slot {
-		Time at = NEVER; // the first event's time, to compare without loading it
-		Event *first = nullptr;
-	};
 
 	struct Far {
 		Time at;
@@ -136,16 +126,13 @@ class Calendar
 
 	void insert(Event *event)
 	{
-		std::uint64_t number = slot_number(event->at) % SLOTS;
-		Slot &slot = slots_[number];
+		Event *&first = slots_[slot_number(event->at) % SLOTS];
 
-		if (slot.at <= event->at)
-			return insert_behind(slot.first, event);
-		event->next = slot.first;
-		slot.first = event;
-		slot.at = event->at;
-		occupied_[number / 64] |= 1ULL << number % 64;
-		summary_ |= 1ULL << number / 64;
+		if (first && first->at <= event->at)
+			return insert_behind(first, event);
+		event->next = first;
+		first = event;
+		note_first(event->at);
 	}
 
 	// Behind the event, and behind those of its own time or an earlier one that follow it.
@@ -159,16 +146,26 @@ class Calendar
 
 	void insert_ranked(RankedEvent *event)
 	{
-		std::uint64_t slot = slot_number(event->at) % SLOTS;
-		Event **place = &slots_[slot].first;
+		Event **place = &slots_[slot_number(event->at) % SLOTS];
 
 		while (*place && precedes(**place, *event))
 			place = &(*place)->next;
 		event->next = *place;
 		*place = event;
-		slots_[slot].at = slots_[slot].first->at;
-		occupied_[slot / 64] |= 1ULL << slot % 64;
-		summary_ |= 1ULL << slot / 64;
+		note_first(event->at);
+	}
+
+	// The slot has an event of that time, and perhaps it had none.
+	void note_first(Time at)
+	{
+		std::uint64_t number = slot_number(at) % SLOTS;
+
+		occupied_[number / 64] |= 1ULL << number % 64;
+		summary_ |= 1ULL << number / 64;
+		if (at < near_at_) {
+			near_at_ = at;
+			near_slot_ = number;
+		}
 	}
 
 	static bool precedes(const Event &event, const RankedEvent &ranked)
@@ -215,19 +212,26 @@ class Calendar
 		return nullptr;
 	}
 
-	Event *take_first(Slot &slot, std::uint64_t number)
+	// The first event of the slots. Finds the one after it at once, which the processor fetches from memory
+	// while the first one happens.
+	Event *take_near()
 	{
-		Event *first = slot.first;
+		Event *&slot = slots_[near_slot_], *first = slot;
 
-		now_ = slot.at;
-		slot.first = first->next;
-		if (slot.first) {
-			slot.at = slot.first->at;
-			return first;
+		now_ = near_at_;
+		slot = first->next;
+		if (!slot) {
+			std::uint64_t word = near_slot_ / 64;
+
+			occupied_[word] &= ~(1ULL << near_slot_ % 64);
+			summary_ &= ~(static_cast<std::uint64_t>(!occupied_[word]) << word);
+			if (!summary_) {
+				near_at_ = NEVER;
+				return first;
+			}
+			near_slot_ = first_occupied();
 		}
-		slot.at = NEVER;
-		occupied_[number / 64] &= ~(1ULL << number % 64);
-		summary_ &= ~(static_cast<std::uint64_t>(!occupied_[number / 64]) << number / 64);
+		near_at_ = slots_[near_slot_]->at;
 		return first;
 	}
 
@@ -261,9 +265,11 @@ class Calendar
 	unsigned shift_;
 	Time horizon_; // an event that is added less than this before its time has a slot of its own
 	Time now_ = 0;
-	Time far_at_ = NEVER;	    // of the first event in `far_`
-	std::uint64_t summary_ = 0; // a bit for each word of `occupied_`
-	std::array<Slot, SLOTS> slots_ = {};
+	Time far_at_ = NEVER;				      // of the first event in `far_`
+	std::uint64_t summary_ = 0;			      // a bit for each word of `occupied_`
+	std::uint64_t near_slot_ = 0;			      // the first slot with an event …
+	Time near_at_ = NEVER;				      // … and that event's time
+	std::array<Event *, SLOTS> slots_ = {};		      // the first event of each
 	std::array<std::uint64_t, SLOTS / 64> occupied_ = {}; // a bit for each slot
 	std::vector<Far> far_;
 	std::uint64_t order_ = UINT32_MAX; // above every rank
