@@ -8,19 +8,19 @@
 #include "../laws/ucp.h"
 
 /*
- * Does the segment belong to the declared flow? A segment from before the flow, with data from
- * after its last byte, or of a later flow after an idle gap does not. `offset` counts the
- * connection's bytes, as first_byte does.
+ * Does the segment belong to the declared flow? A segment from before the flow, or with data from after its last byte
+ * does not. A flow of unknown size also ends with an idle gap: a sender with a known size may have to wait, and is not
+ * done. `offset` counts the connection's bytes, as first_byte does.
  */
 static __always_inline int in_declared_flow(const struct declared_flow *declared, __u64 offset, __u64 attained,
 					    int has_data)
 {
 	__u64 before = offset - declared->first_byte; /* bytes of the flow before the segment */
 
-	if (offset < declared->first_byte || offset - attained > declared->first_byte)
+	if (offset < declared->first_byte)
 		return 0;
 	if (!(declared->fields & SLUICE_HAS_SIZE))
-		return 1;
+		return before <= attained;
 	return has_data ? before < declared->size_bytes : before <= declared->size_bytes;
 }
 
@@ -40,14 +40,15 @@ static __always_inline int tag_of_flow(const struct socket_flow *flow, __u64 off
 				       __u64 now_ns, const struct tag_settings *set)
 {
 	const struct declared_flow *declared = &flow->declared;
-	__u64 shown = sl_tag_shown(attained, data_bytes);
+	__u64 shown = sl_tag_shown(attained, data_bytes), before = offset - declared->first_byte;
 
 	if (!in_declared_flow(declared, offset, attained, data_bytes > 0))
 		return sl_attained_tag(shown);
 	if (flow->state.phase != SLUICE_SENDING)
 		return SL_TAG_BACKGROUND;
 	if (is_timed(declared, now_ns, set))
-		return sl_deadline_tag(shown, set->urgent_after_bytes,
+		return sl_deadline_tag(sl_tag_shown(before > attained ? before : attained, data_bytes),
+				       set->urgent_after_bytes,
 				       sl_ucp_urgency_q16(declared->start_ns, declared->deadline_ns, now_ns));
 	if ((set->carries & TAG_SIZES) && (declared->fields & SLUICE_HAS_SIZE))
 		return sl_known_size_tag(declared->size_bytes);

@@ -6,7 +6,6 @@ import os
 import socket
 import time
 from collections.abc import Iterator
-from itertools import pairwise
 from typing import NamedTuple
 
 import pytest
@@ -14,7 +13,7 @@ import pytest
 from sluice.dataplane.sockopt import Attachment
 from sluice.dataplane.tagger import Tagger, TagSettings
 from sluice.hostagent.link import tag_burst_bytes
-from sluice.hostagent.sockets import declare
+from sluice.hostagent.sockets import FlowFields, declare
 from sluice.policy import tags
 from sluice.runtime.wait import wait_until
 from tests.kernel import lab
@@ -385,6 +384,21 @@ def test_the_bytes_after_a_declared_flow_are_not_its_own(pair: Pair) -> None:
     assert {p.dscp for p in data_of(packets) if (p.seq - start) % 2**32 < size_bytes} == {tags.URGENCY_FIRST}
 
 
+@pytest.mark.parametrize("declared", [{"deadline_s": 600.0}, {"deadline_s": 600.0, "size_bytes": 200_000}])
+def test_a_pause_ends_a_declaration_only_without_a_size(pair: Pair, declared: FlowFields) -> None:
+    gap_s = 0.02
+    settings = TagSettings(round(gap_s * 1e9), deadlines=True, urgent_after_bytes=50_000)
+    with contextlib.closing(Attachment()), tagged(pair, settings) as (_, capture, client, server):
+        declare(client, **declared)
+        for _ in range(2):
+            send_and_receive(client, server, 100_000)
+            time.sleep(5 * gap_s)
+        packets = capture.packets()
+    start = first_byte(packets)
+    later = {p.dscp for p in sent_once(packets) if (p.seq - start) % 2**32 >= 100_000}
+    assert {tag >= tags.URGENCY_FIRST for tag in later} == {"size_bytes" in declared}
+
+
 @HOSTS
 def test_foreign__names_the_dscp_that_a_program_set(pair: Pair, host: str) -> None:
     option = (socket.IPPROTO_IP, socket.IP_TOS)
@@ -474,7 +488,8 @@ def test_a_request_in_the_syn_is_a_flow(pair: Pair, host: str) -> None:
 
 
 SIZE_BYTES = 500_000
-BURST_GAP_S = 0.02
+BURST_GAP_S = 2.0
+"""Longer than a busy machine keeps the sender waiting: a pause begins a flow."""
 FIRST_WINDOW = 100
 """Packets. So the first packet that TCP builds is as long as it can be."""
 ALL = 65_535
@@ -506,15 +521,13 @@ def test_no_more_payload_leaves_under_a_tag_than_the_agent_reports(
         send_and_receive(
             client, server, SIZE_BYTES
         )  # TCP builds no packet above half of the largest window so far
-        time.sleep(3 * BURST_GAP_S)
+        time.sleep(1.2 * BURST_GAP_S)
         with Capture(pair.b, "eth0") as capture:
             send_and_receive(client, server, SIZE_BYTES)
             client.close()
             server.close()
             packets = capture.packets()
-    data = [packet for packet in packets if packet.data_bytes]
-    lower = (i for i, (one, other) in enumerate(pairwise(data), 1) if other.dscp < one.dscp)
-    flow = data[: next(lower, None)]  # until the machine pauses, or TCP sends something again
+    flow = sent_once(packets)
     under_bytes = [sum(p.data_bytes for p in flow if p.dscp <= tag) for tag in range(1, tags.ATTAINED_LAST)]
     assert all(sent <= edge + burst_bytes for sent, edge in zip(under_bytes, tags.EDGES_BYTES, strict=False))
     assert 0.9 * first_bytes <= under_bytes[0] <= first_bytes
