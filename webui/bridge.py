@@ -73,7 +73,7 @@ AT_ONCE = 8
 PAUSE_S, AFTER_PAUSE = 0.02, 400
 """If more connections come in this time than are accepted at once: a pause, and how many come after it. By then,
 clients that only connect have gone, and cost a tenth of a request."""
-TURNS_PER_S, BURST = 100, 150
+TURNS_PER_S, BURST = 50, 150
 """Turns that begin in a second, and at once after a pause. A turn costs about a millisecond of CPU time. Most requests
 take one, and a page of the dashboard is about a hundred requests."""
 PLAIN, UNIX, AGENTS = "plain", "unix", "agents"

@@ -35,7 +35,7 @@ from experiments.bench.control import measure_loop
 from experiments.bench.measuring import Result, percentiles, wait_for
 from experiments.kit.heartbeats import flow_records, idle_heartbeat
 from experiments.kit.workers import worker_processes
-from sluice.hostagent.reporter import DELIVERY_S
+from sluice.hostagent.reporter import COLLECT_S
 from sluice.hostagent.spool import Spool
 from sluice.policy.errors import SluiceError
 from sluice.policy.wire.agents import heartbeat_document
@@ -347,7 +347,7 @@ def _spool_times(fsync: bool) -> list[float]:
         ended = threading.Event()
 
         def sync() -> None:
-            while not ended.wait(DELIVERY_S):
+            while not ended.wait(COLLECT_S):
                 spool.sync()
 
         syncing = threading.Thread(target=sync)
