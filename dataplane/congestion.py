@@ -23,7 +23,7 @@ from typing import Any
 from sluice.dataplane import build, loader
 from sluice.dataplane.libbpf import ATTACH_STRUCT_OPS, Resource, failure, ffi, forget_messages, lib
 from sluice.dataplane.loader import STRUCT_OPS_SINCE, BpfObject
-from sluice.dataplane.shared_resource import Provided
+from sluice.dataplane.shared_resource import Link, Provided
 from sluice.dataplane.sockopt import SocketHook
 from sluice.dataplane.tagger import DSCPS, TagSettings
 from sluice.policy import controls
@@ -66,6 +66,9 @@ class CongestionControl(Provided):
 
     def is_present(self) -> bool:
         return self.name in available()
+
+    def _hold(self) -> Link | None:
+        return Link.to_struct_ops(self.name)
 
     def _provide(self) -> _Registration | None:
         return _Registration.make(self.name, self._object_file)
@@ -137,13 +140,14 @@ NO_TAGS = TagSettings(writes=False)
 
 
 def kernel_parts() -> Iterator[Provided]:
-    """Hold Sluice's congestion controls and the setsockopt hook, and yield each. The caller closes them at the end.
+    """Keep Sluice's congestion controls and the setsockopt hook, and yield each. The caller closes them at the end.
 
-    Otherwise an agent that dies would take one along, and with it the connections of the other agents.
+    Otherwise an agent that ends, of these or of others on the machine, would take one along: flows that begin before
+    another agent provides it would have another control, and no deadline.
     """
     for part in (*(CongestionControl(name) for name in ours()), SocketHook()):
         try:
-            part.ensure()
+            part.keep()
             yield part
         except EnvironmentLacking as lacking:
             log.warning("%s; agents use the fallback, and the run is marked as not valid", lacking)

@@ -79,6 +79,8 @@ ffi.cdef(
     };
     int bpf_link_create(int program_fd, int target_fd, int attach_type, const void *options);
     int bpf_iter_create(int link_fd);
+    int bpf_link_get_next_id(uint32_t id, uint32_t *next_id);
+    int bpf_link_get_fd_by_id(uint32_t id);
 
     typedef int (*ring_buffer_sample_fn)(void *context, void *data, size_t size);
     void *ring_buffer__new(int map_fd, ring_buffer_sample_fn take, void *context, const void *options);

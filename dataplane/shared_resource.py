@@ -2,13 +2,15 @@
 """A kernel resource that exists once on the machine and that several processes use.
 
 The first process provides the resource, and the others use it. It ends with that process. The others call `ensure`
-regularly, and one of them then provides it.
+regularly, and one of them then provides it. Who cannot do without it for a moment calls `keep`.
 
 Maps are such resources if several processes load programs that use them. Socket storage connects three programs that
 different processes load. They are the hook by which an application declares its flow, the congestion control that
 reads the declaration, and the host's tagger. A process finds such a map by name, type and layout among the maps of
 the kernel. No map is pinned: a map lives as long as a program, an attachment or a process holds it.
 """
+
+from __future__ import annotations
 
 import errno
 import fcntl
@@ -61,6 +63,15 @@ class Provided(Resource):
         self._noted = False
         return self.owned
 
+    def keep(self) -> None:
+        """Provide the resource until `close`, even if another process provides it, too, and ends before."""
+        self.ensure()
+        self._provision = self._provision or self._hold() or self._provide()
+
+    def _hold(self) -> Resource | None:
+        """Return what keeps another process's provision. None: there is none, or it cannot be kept."""
+        return None
+
     def close(self) -> None:
         """Stop providing the resource. Idempotent."""
         if self._provision is not None:
@@ -68,11 +79,40 @@ class Provided(Resource):
             self._provision = None
 
 
+class Link(Resource):
+    """A link of the kernel, of this or another process. It lasts until all that hold it have closed it."""
+
+    def __init__(self, fd: int) -> None:
+        self._fds = [fd]
+
+    @classmethod
+    def to_struct_ops(cls, name: str) -> Link | None:
+        """Return the link that registered the struct_ops map with this name, None if there is none."""
+        for fd in _kernel_objects("link"):
+            kind, _, _, map_number = _info(fd, _LINK)
+            map_fd = lib().bpf_map_get_fd_by_id(map_number) if kind == _LINK_STRUCT_OPS else -1
+            if map_fd >= 0:
+                found = _identity(map_fd)[3] == name
+                os.close(map_fd)
+                if found:
+                    return cls(fd)
+            os.close(fd)
+        return None
+
+    def close(self) -> None:
+        while self._fds:
+            os.close(self._fds.pop())
+
+
 PREFIX = "sluice_"
 """A map with this prefix is shared. Its name ends with a number that identifies its layout."""
 
-_INFO = struct.Struct("=IIIIII16s")
+_MAP = struct.Struct("=IIIIII16s")
 """The first fields of struct bpf_map_info: type, id, key, value, entries, flags, name."""
+_LINK = struct.Struct("=III4xI4x")
+"""The first fields of struct bpf_link_info: type, id, program and, of a link to struct_ops, the map."""
+_LINK_STRUCT_OPS = 9
+"""enum bpf_link_type."""
 
 
 @contextmanager
@@ -98,7 +138,7 @@ def reuse(handle: Any) -> bool:
         int(library.bpf_map__value_size(handle)),
         text(library.bpf_map__name(handle)),
     )
-    for fd in _kernel_maps():
+    for fd in _kernel_objects("map"):
         try:
             if _identity(fd) == identity:
                 code = library.bpf_map__reuse_fd(handle, fd)
@@ -112,7 +152,7 @@ def reuse(handle: Any) -> bool:
 
 def descriptor(name: str) -> int | None:
     """Return a file descriptor of the machine's map with this name, None if there is none. The caller closes it."""
-    for fd in _kernel_maps():
+    for fd in _kernel_objects("map"):
         if _identity(fd)[3] == name:
             return fd
         os.close(fd)
@@ -120,22 +160,27 @@ def descriptor(name: str) -> int | None:
 
 
 def _identity(fd: int) -> tuple[int, int, int, str]:
-    info = bytearray(_INFO.size)
-    length = ffi.new("uint32_t *", len(info))
-    if lib().bpf_obj_get_info_by_fd(fd, ffi.from_buffer(info), length) < 0:
-        raise failure("cannot read a BPF map's description")
-    kind, _, key, value, _, _, name = _INFO.unpack(info)
+    kind, _, key, value, _, _, name = _info(fd, _MAP)
     return kind, key, value, name.split(b"\0")[0].decode(errors="replace")
 
 
-def _kernel_maps() -> Iterator[int]:
-    """Yield a file descriptor of each map of the kernel. The caller closes it."""
-    library, number = lib(), ffi.new("uint32_t *", 0)
-    while library.bpf_map_get_next_id(number[0], number) == 0:
-        fd = library.bpf_map_get_fd_by_id(number[0])
+def _info(fd: int, fields: struct.Struct) -> tuple[Any, ...]:
+    info = bytearray(fields.size)
+    length = ffi.new("uint32_t *", len(info))
+    if lib().bpf_obj_get_info_by_fd(fd, ffi.from_buffer(info), length) < 0:
+        raise failure("cannot read what the kernel says of a BPF map or link")
+    return fields.unpack(info)
+
+
+def _kernel_objects(kind: str) -> Iterator[int]:
+    """Yield a file descriptor of each "map" or "link" of the kernel. The caller closes it."""
+    next_id, fd_of = (getattr(lib(), f"bpf_{kind}_{call}") for call in ("get_next_id", "get_fd_by_id"))
+    number = ffi.new("uint32_t *", 0)
+    while next_id(number[0], number) == 0:
+        fd = fd_of(number[0])
         if fd >= 0:
             yield fd
-        elif ffi.errno != errno.ENOENT:  # ENOENT: the map disappeared in the meantime
-            raise failure("cannot list the BPF maps of this machine")
+        elif ffi.errno != errno.ENOENT:  # ENOENT: it disappeared in the meantime
+            raise failure(f"cannot list the BPF {kind}s of this machine")
     if ffi.errno != errno.ENOENT:  # without CAP_SYS_ADMIN, each program would get a map of its own
-        raise failure("cannot list the BPF maps of this machine")
+        raise failure(f"cannot list the BPF {kind}s of this machine")

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from sluice.dataplane import build, congestion
-from sluice.dataplane.congestion import available, register_congestion_control
+from sluice.dataplane.congestion import CongestionControl, available, register_congestion_control
 from sluice.dataplane.libbpf import lib
 from sluice.dataplane.loader import kernel_has_struct_ops_links, load, open_object
 from sluice.policy.errors import EnvironmentLacking
@@ -25,6 +25,11 @@ from tests.kernel.objects import leaves_nothing
 
 PORTS_MAX = 1024
 BPF_F_NO_PREALLOC = 1
+
+
+links = pytest.mark.skipif(
+    not kernel_has_struct_ops_links(), reason="before Linux 6.4, a killed process leaves its control"
+)
 
 
 @pytest.fixture
@@ -96,9 +101,24 @@ def hold(name: str, control_file: Path) -> subprocess.Popen[bytes]:
     return holder
 
 
-@pytest.mark.skipif(
-    not kernel_has_struct_ops_links(), reason="before Linux 6.4, a killed process leaves its control"
-)
+@links
+def test_keep__a_control_outlives_the_process_that_registered_it(control_file: Path) -> None:
+    name = private_name()
+    holder = hold(name, control_file)
+    with CongestionControl(name, control_file) as kept:
+        kept.keep()
+        process.stop(holder)
+        assert name in available()
+        with register_congestion_control(name, control_file) as another:
+            assert not another.owned
+    wait_until(lambda: name not in available(), "the control ends with the last that keeps it")
+    with CongestionControl(name, control_file) as first:
+        first.keep()
+        assert name in available()
+    assert name not in available()
+
+
+@links
 def test_register__ends_with_its_process(control_file: Path) -> None:
     name = private_name()
     holder = hold(name, control_file)

@@ -103,6 +103,17 @@ def test_ensure__uses_another_hook_and_takes_over_after_its_end(cgroup: Cgroup) 
         assert not second.is_present()
 
 
+def test_keep__the_hook_outlives_the_one_that_was_first(cgroup: Cgroup) -> None:
+    with HookOf(cgroup) as first, HookOf(cgroup) as kept:
+        first.ensure()
+        kept.keep()
+        first.close()
+        assert answers()
+        assert kept.is_present()
+        kept.close()
+        assert not kept.is_present()
+
+
 def test_without_an_agent__the_errors_of_the_header(cgroup: Cgroup) -> None:
     found, expected = [], []
     for family, get in ((socket.AF_INET, errno.EOPNOTSUPP), (socket.AF_INET6, errno.ENOPROTOOPT)):

@@ -40,7 +40,9 @@ def test_the_host_that_forges_urgency_is_named_and_the_one_with_a_deadline_is_no
         stack.start_agents(flows)
 
         def urgent_bytes(host: str) -> int:
-            return host_heartbeats(stack.engine)[host].urgent_bytes or 0
+            beat = host_heartbeats(stack.engine)[host]
+            assert not beat.flows_undeclared
+            return beat.urgent_bytes or 0
 
         wait_until(lambda: urgent_bytes(HONEST) > URGENT_BYTES, "the deadline flow is urgent")
         ends = [topology.host_by_name[name] for name in (FORGER, SINK)]
