@@ -20,6 +20,7 @@ from sluice.controller.port_settings import ThresholdsInForce
 from sluice.controller.reporting import Reporter
 from sluice.controller.session import AgentSession, Session, as_reported
 from sluice.controller.state import Desired, SwitchState
+from sluice.policy.network.description import SeenHost
 from sluice.policy.wire.agents import PortHeartbeat
 from sluice.store.totals import SWITCH_CONNECTS, Tally
 
@@ -171,9 +172,10 @@ class LedSwitches:
     def queues_counted(self, state: SwitchState, counts: Mapping[int, QueueCounts]) -> None:
         self._reporter.queues(state, counts)
 
-    def hosts_seen(self, state: SwitchState, learned_rules: bytes) -> None:
-        dpid = state.dpid
-        self._network.hosts_seen(dpid, learn.learned_hosts(dpid, learned_rules), time.monotonic_ns())
+    def hosts_seen(self, state: SwitchState, learned_rules: bytes) -> list[SeenHost]:
+        dpid, now_ns = state.dpid, time.monotonic_ns()
+        self._network.hosts_seen(dpid, learn.learned_hosts(dpid, learned_rules), now_ns)
+        return self._network.departed(dpid, now_ns)
 
     def change_refused(self, state: SwitchState, error: str, subject: str) -> None:
         self._reporter.change_refused(state.name, error, subject)

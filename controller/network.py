@@ -9,7 +9,7 @@ as the testbed does, stays as it is. Pure: the caller passes the time, sends the
 """
 
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -40,6 +40,9 @@ DUPLICATE_NS = 30 * S
 """How long a refused switch counts as there. Open vSwitch tries again after 8 s at the latest."""
 PATIENCE_NS = 10 * S
 """How long a new leader waits for the switches that it expects, before it takes them for missing."""
+DEPARTED_NS = 5 * S
+"""How long a host is at its new place before its old switch forgets it. An address that two machines use moves no
+more often than that."""
 
 
 class Kind(StrEnum):
@@ -87,6 +90,10 @@ class NetworkKeeper:
         """Port → the port whose frames arrive there, and when the last one did."""
         self._hosts: dict[SeenHost, int] = {}
         """Host and its place → when it was first seen there."""
+        self._has_moved = False
+        """Whether a host has several places."""
+        self._remembering: set[int] = set()
+        """Datapath ids of the switches that have said whom they remember since they connected."""
         self._agents: Mapping[str, str] = {}
         """MAC address → name of the agent that reports it."""
         self._columns: Mapping[str, DeclaredPort] = {}
@@ -138,6 +145,7 @@ class NetworkKeeper:
         """Take the ports of a switch that has connected."""
         self._switches[dpid] = SeenSwitch(dpid, description.bridge, description.ports)
         self._described_ns.setdefault(dpid, now_ns)
+        self._remembering.discard(dpid)
         self._announce_ns[dpid] = now_ns
         self._dirty = True
 
@@ -170,12 +178,50 @@ class NetworkKeeper:
             # So that the other end learns of the link, too.
             self._dirty, self._announce_ns[dpid] = True, now_ns
 
-    def hosts_seen(self, dpid: int, hosts: Iterable[SeenHost], now_ns: int) -> None:
-        """Take the hosts that a switch remembers."""
-        remembered = {host: self._hosts.get(host, now_ns) for host in hosts}
+    def hosts_seen(self, dpid: int, hosts: Mapping[SeenHost, float], now_ns: int) -> None:
+        """Take the hosts that a switch remembers, with their ages in seconds, of which the first counts."""
+        known = self._hosts if dpid in self._remembering else {}
+        self._remembering.add(dpid)
+        remembered = {host: known.get(host, now_ns - round(age_s * S)) for host, age_s in hosts.items()}
         elsewhere = {host: at_ns for host, at_ns in self._hosts.items() if host.at[0] != dpid}
         if self._hosts != elsewhere | remembered:
             self._hosts, self._dirty = elsewhere | remembered, True
+            self._has_moved = len({host.key for host in self._hosts}) < len(self._hosts)
+
+    def departed(self, dpid: int, now_ns: int) -> list[SeenHost]:
+        """Forget the hosts that have left this switch for another place. Return them for the switch to do the same.
+
+        Otherwise nothing would be new when a host returns, as after a failover and back, and the other place would
+        count until its switch forgets the host.
+        """
+        if not self._has_moved:
+            return []
+        places = self._places()
+        settled_ns = now_ns - DEPARTED_NS
+        departed = [
+            host
+            for host in self._hosts
+            if host.at[0] == dpid
+            and host.at not in self._links
+            and places[host.key] != host
+            and self._hosts[places[host.key]] <= settled_ns
+        ]
+        for host in departed:
+            del self._hosts[host]
+        self._has_moved = len(places) < len(self._hosts)
+        return departed
+
+    def _places(self) -> dict[str, SeenHost]:
+        """Return where each host is: where it appeared last, but at no link if it can.
+
+        A switch remembers for minutes who sent through a link before the link was known. A host that an earlier
+        controller has learned counts less if its switch stays away.
+        """
+        in_order = sorted(
+            self._hosts,
+            key=lambda host: (host.at not in self._links, host.at[0] in self._switches, self._hosts[host]),
+        )
+        return {host.key: host for host in in_order}
 
     def duplicate(self, dpid: int, refused: str, now_ns: int) -> None:
         """Take the place of a live switch that was refused, because another one has its datapath id."""
@@ -248,13 +294,10 @@ class NetworkKeeper:
         return any(switch.dpid not in self._switches for switch in expected)
 
     def sightings(self) -> Sightings:
-        """Return all that the switches have reported. A host counts where it appeared last, but at no link if it can.
-
-        A switch remembers for minutes who sent through a link before the link was known.
-        """
+        """Return all that the switches have reported."""
         links = {at: source for at, (source, _) in self._links.items()}
-        in_order = sorted(self._hosts, key=lambda host: (host.at not in links, self._hosts[host]))
-        hosts = {host.key: replace(host, agent=self._agents.get(host.mac, "")) for host in in_order}
+        places = self._places().items()
+        hosts = {key: replace(host, agent=self._agents.get(host.mac, "")) for key, host in places}
         duplicates = {dpid: place for dpid, (place, _) in self._duplicates.items()}
         return Sightings(dict(self._switches), links, hosts, duplicates, self._columns)
 

@@ -26,6 +26,7 @@ from sluice.controller.port_settings import ThresholdsInForce
 from sluice.controller.rules import NO_RULES
 from sluice.controller.state import Change, Desired, Operation, Poll, PollQueues, ReadRules, SwitchState
 from sluice.policy import tags
+from sluice.policy.network.description import SeenHost
 from sluice.policy.network.graph import INGRESS_GROUPS, TRUNKS
 from sluice.policy.wire.agents import PortHeartbeat, TagCounters
 from sluice.store.totals import ENTRIES_DECODED, LOOP_SECONDS, RULES_CHANGED, Tally
@@ -52,7 +53,8 @@ class Listener(Protocol):
 
     def queues_counted(self, state: SwitchState, counts: Mapping[int, counters.QueueCounts]) -> None: ...
 
-    def hosts_seen(self, state: SwitchState, learned_rules: bytes) -> None: ...
+    def hosts_seen(self, state: SwitchState, learned_rules: bytes) -> list[SeenHost]:
+        """Return those of the hosts that the switch should forget."""
 
     def change_refused(self, state: SwitchState, error: str, subject: str) -> None: ...
 
@@ -253,7 +255,8 @@ class Session:
             case PollQueues(), {StatsType.QUEUE: queues}:
                 self._listener.queues_counted(state, counters.queue_counts(queues))
             case states.HOSTS, {StatsType.FLOW: flows}:
-                self._listener.hosts_seen(state, flows)
+                for host in self._listener.hosts_seen(state, flows):
+                    self.connection.send(change.forget_message(self.connection, host, state.first_table))
             case Poll() as poll, {StatsType.FLOW: flows}:
                 self._tally.count(ENTRIES_DECODED, state.overlay.observe(now_ns, poll, flows))
             case _:

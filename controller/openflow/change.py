@@ -33,8 +33,9 @@ from sluice.controller.openflow.frames import HEADER, MessageType, ProtocolViola
 from sluice.controller.openflow.learn import NXAST_LEARN2, learn_body
 from sluice.controller.openflow.request import CODEC, Request, XidSource, barrier, serialised
 from sluice.controller.pipeline import lldp_rule, map_rule
-from sluice.controller.rules import Action, Bucket, FlowRule, GroupKind, GroupRule, MeterRule, Resubmit
-from sluice.controller.tables import METER_SPACE, Table, cookie
+from sluice.controller.rules import Action, Bucket, FlowRule, GroupKind, GroupRule, Match, MeterRule, Resubmit
+from sluice.controller.tables import METER_SPACE, Table, cookie, match_on
+from sluice.policy.network.description import SeenHost
 
 # ── Meters ──────────────────────────────────────────────────────────────────────────────────────────
 
@@ -397,11 +398,22 @@ def release_message(xids: XidSource, *, bridges: bool) -> bytes:
     meters = b"".join(
         meter_delete(METER_SPACE + port, xids.reserve_xids(1)) for port in range(1, MAX_RELEASED_METERS)
     )
-    match = rule_body(FlowRule(0, 0, ()))
-    where = (ofp.OFPTT_ALL, ofp.OFPFC_DELETE, 0, 0, 0)
-    filters = (ofp.OFP_NO_BUFFER, ofp.OFPP_ANY, ofp.OFPG_ANY)
-    head = FLOW_MOD.pack(tables.COOKIE_SPACE << 48, tables.COOKIE_SPACE_MASK, *where, *filters, 0)
-    removal = message(MessageType.FLOW_MOD, head + match, xids.reserve_xids(1))
+    removal = _removal(xids, ofp.OFPTT_ALL)
     normal = FlowRule(0, 0, (), (rules.Output(tables.NORMAL),))
     bridging = flow_mod(ofp.OFPFC_ADD, normal, xids.reserve_xids(1)) if bridges else b""
     return removal + bridging + groups + meters
+
+
+def forget_message(xids: XidSource, host: SeenHost, first_table: int = 0) -> bytes:
+    """Return the message that makes a switch forget that a host was behind its port."""
+    vlan = {"vlan_vid": tables.VLAN_PRESENT | host.vlan} if host.vlan else {}
+    at_port = match_on(in_port=tables.port_number(host.at[1]), eth_src=host.mac, **vlan)
+    return _removal(xids, first_table + Table.HOSTS, at_port)
+
+
+def _removal(xids: XidSource, table: int, match: Match = ()) -> bytes:
+    """Return the message that removes the rules of Sluice with at least these fields."""
+    where = (table, ofp.OFPFC_DELETE, 0, 0, 0)
+    filters = (ofp.OFP_NO_BUFFER, ofp.OFPP_ANY, ofp.OFPG_ANY)
+    head = FLOW_MOD.pack(tables.COOKIE_SPACE << 48, tables.COOKIE_SPACE_MASK, *where, *filters, 0)
+    return message(MessageType.FLOW_MOD, head + rule_body(FlowRule(0, 0, match)), xids.reserve_xids(1))

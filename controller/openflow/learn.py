@@ -121,12 +121,12 @@ _FIELD_ETH_SRC, _FIELD_VLAN, _FIELD_IPV6_SRC, _FIELD_ARP_SENDER = 4, 6, 26, 22
 """Numbers of OpenFlow's match fields (1.3.5, table 12)."""
 
 
-def learned_hosts(dpid: int, body: bytes) -> list[SeenHost]:
-    """Return the hosts that a switch remembers, each with at most one address of each family.
+def learned_hosts(dpid: int, body: bytes) -> dict[SeenHost, float]:
+    """Return the hosts that a switch remembers, each with the age of its newest rule (s).
 
-    Raises ProtocolViolation.
+    A host has at most one address of each family. Raises ProtocolViolation.
     """
-    addresses: dict[tuple[int, str, int], tuple[set[str], set[str]]] = {}
+    found: dict[tuple[int, str, int], tuple[set[str], set[str], set[float]]] = {}
     for entry in flow_entries(body):
         fields = match_fields(entry.match)
         source = fields.get(_FIELD_ETH_SRC)
@@ -134,15 +134,17 @@ def learned_hosts(dpid: int, body: bytes) -> list[SeenHost]:
             continue
         vlan = int.from_bytes(fields.get(_FIELD_VLAN, b"")) & ~VLAN_PRESENT
         where = cookie_port(entry.cookie), source.hex(":"), vlan
-        ipv4, ipv6 = addresses.setdefault(where, (set(), set()))
+        ipv4, ipv6, ages_s = found.setdefault(where, (set(), set(), set()))
+        ages_s.add(entry.duration_s)
         if sender := fields.get(_FIELD_ARP_SENDER):
             ipv4.add(str(ip_address(sender)))
         if sender := fields.get(_FIELD_IPV6_SRC):
             ipv6.add(str(ip_address(sender)))
-    return [
-        SeenHost(mac, (dpid, port), min(ipv4 - {"0.0.0.0"}, default=""), _first_global(ipv6), vlan=vlan)
-        for (port, mac, vlan), (ipv4, ipv6) in sorted(addresses.items())
-    ]
+    hosts = {}
+    for (port, mac, vlan), (ipv4, ipv6, ages_s) in sorted(found.items()):
+        address = min(ipv4 - {"0.0.0.0"}, default="")
+        hosts[SeenHost(mac, (dpid, port), address, _first_global(ipv6), vlan=vlan)] = min(ages_s)
+    return hosts
 
 
 def _first_global(addresses: Iterable[str]) -> str:

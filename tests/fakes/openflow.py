@@ -62,10 +62,11 @@ def flow_entry(
     match: bytes = NO_MATCH,
     instructions: bytes = b"",
     length: int | None = None,
+    duration_s: int = 1,
 ) -> bytes:
     """Return a flow statistics entry with this cookie. `length` replaces the true length."""
     size = 48 + len(match) + len(instructions) if length is None else length
-    head = _FLOW_ENTRY.pack(size, 2, 1, 0, 10, 0, 0, 0, number, packets, 99)
+    head = _FLOW_ENTRY.pack(size, 2, duration_s, 0, 10, 0, 0, 0, number, packets, 99)
     return head + match + instructions
 
 

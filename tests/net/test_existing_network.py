@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A network that Sluice did not make: two racks with switches, servers and a gateway of their own."""
 
+import sys
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -12,7 +13,7 @@ from sluice.runtime.wait import wait_until
 from sluice.store.desired import current_topology
 from sluice.store.engine import open_store
 from sluice.store.observed import newest_events, put_agent
-from tests.deploy.racks import ADDRESSES, BRIDGES, CONTROLLER, Racks
+from tests.deploy.racks import ADDRESSES, BRIDGES, CONTROLLER, FRAMES, Racks
 from tests.kit.heartbeats import host_heartbeat
 
 HOSTS = ("web2", "db1", "plain", "outside")
@@ -140,6 +141,55 @@ def test_agent__its_name_is_the_name_of_the_learned_host(racks: Racks, described
     assert topology is not None
     assert topology.edge_port("web1").name == "nic-web1"
     engine.dispose()
+
+
+def appear(racks: Racks, machine: str, mac: str) -> str:
+    """Send a frame from an address behind a machine's port, as a virtual machine does that then moves away.
+
+    Return where the controller has the host. A busy switch may lose a frame, so call it until it is there.
+    """
+    racks.inside(machine, f"ip link add guest link eth0 address {mac} type macvlan".split())
+    racks.inside(machine, ["ip", "link", "set", "guest", "up"])
+    racks.inside(machine, [sys.executable, str(FRAMES), "send", "guest", "ff:ff:ff:ff:ff:ff,-,0,hello"])
+    racks.inside(machine, ["ip", "link", "del", "guest"])
+    return port_of(racks, mac)
+
+
+def port_of(racks: Racks, mac: str) -> str:
+    return next((host["port"] for host in racks.network()["hosts"] if host["mac"] == mac), "")
+
+
+@pytest.fixture
+def secure(racks: Racks) -> Iterator[None]:
+    """The switches keep their rules while no controller is there."""
+    for rack, bridge in BRIDGES.items():
+        racks.vsctl(rack, "set-fail-mode", bridge, "secure")
+    yield
+    for rack, bridge in BRIDGES.items():
+        racks.vsctl(rack, "set-fail-mode", bridge, "standalone")
+
+
+@pytest.mark.usefixtures("secure")
+def test_restart__a_host_that_has_moved_stays_at_its_new_port(racks: Racks, described: Path) -> None:
+    """For some seconds, both switches remember it, also if they hear from no controller meanwhile."""
+    guest, *others = (f"52:54:00:00:00:{number}" for number in (99, 98, 97))
+    before = wait_until(lambda: appear(racks, "web1", guest), "the guest is seen")
+    wait_until(lambda: appear(racks, "db1", guest) != before, "the guest is seen at its new port")
+    after = port_of(racks, guest)
+    racks.stop("controller")
+    racks.start_controller()
+    wait_until(lambda: "leading" in log(racks), "another controller leads")
+    for machine, other in zip(("web1", "db1"), others, strict=True):
+        wait_until(partial(appear, racks, machine, other), "the switch has said whom it remembers")
+    assert port_of(racks, guest) == after
+
+
+def test_failover__a_host_that_returns_is_found_at_its_first_port(racks: Racks, described: Path) -> None:
+    """Both switches have learned it, and would remember it for minutes."""
+    guest = "52:54:00:00:00:96"
+    first = wait_until(lambda: appear(racks, "web1", guest), "the guest is seen")
+    wait_until(lambda: appear(racks, "db1", guest) != first, "the guest is seen at its other port")
+    wait_until(lambda: appear(racks, "web1", guest) == first, "the guest is seen at its first port again")
 
 
 def test_other_traffic__multicast_neighbours_vlans_and_long_frames(racks: Racks, described: Path) -> None:

@@ -11,6 +11,7 @@ from sluice.controller.policing.overlay import PolicingOverlay
 from sluice.controller.port_settings import ThresholdsInForce
 from sluice.controller.session import Session
 from sluice.controller.state import Desired, SwitchState
+from sluice.policy.network.description import SeenHost
 from sluice.policy.schema.desired import Policy
 from sluice.store.totals import Tally
 from tests.fakes.openflow import Xids, frames
@@ -57,7 +58,8 @@ class RecordingListener:
     def queues_counted(self, state: SwitchState, counts: Mapping[int, QueueCounts]) -> None:
         self.counts.append(counts)
 
-    def hosts_seen(self, state: SwitchState, learned_rules: bytes) -> None: ...
+    def hosts_seen(self, state: SwitchState, learned_rules: bytes) -> list[SeenHost]:
+        return []
 
     def change_refused(self, state: SwitchState, error: str, subject: str) -> None:
         self.refusals.append((error, subject))

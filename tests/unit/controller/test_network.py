@@ -51,7 +51,7 @@ class Lab:
 
     def __post_init__(self) -> None:
         self.keeper = NetworkKeeper()
-        self.keeper.adopt(Description(self.network, self.withdrawn), self.topology, 0)
+        self.keeper.adopt(Description(self.network, self.withdrawn), self.topology, self.now_ns)
 
     def connect(self, *dpids: int) -> None:
         for dpid in dpids:
@@ -110,8 +110,8 @@ def test_vlans__of_the_database_are_those_of_the_graph_and_of_what_was_seen() ->
     lab.connect(FRONT, BACK)
     lab.run(2 * network.SETTLE_NS)
     assert not lab.last.vlans
-    lab.keeper.hosts_seen(FRONT, [SeenHost(MAC, (FRONT, 1), vlan=10)], lab.now_ns)
-    lab.keeper.hosts_seen(BACK, [SeenHost(MAC, (BACK, 1), vlan=20)], lab.now_ns)
+    lab.keeper.hosts_seen(FRONT, {SeenHost(MAC, (FRONT, 1), vlan=10): 0}, lab.now_ns)
+    lab.keeper.hosts_seen(BACK, {SeenHost(MAC, (BACK, 1), vlan=20): 0}, lab.now_ns)
     lab.keeper.columns_reported(
         {f"{name}:eth1": DeclaredPort("eth1", tag=v) for name, v in (("front", 10), ("back", 20))}
     )
@@ -141,7 +141,7 @@ def test_discovery__a_host_is_where_it_appeared_last() -> None:
     lab.connect(FRONT, BACK)
     lab.run(2 * network.SETTLE_NS)
     for dpid, name in ((FRONT, "br-f1:1"), (BACK, "br-b2:1")):
-        lab.keeper.hosts_seen(dpid, [SeenHost(MAC, (dpid, 1), "10.9.0.11")], lab.now_ns)
+        lab.keeper.hosts_seen(dpid, {SeenHost(MAC, (dpid, 1), "10.9.0.11"): 0}, lab.now_ns)
         lab.run(S)
         assert lab.last.edge_port("mac-525400000011").id == name
     lab.keeper.agents_named({MAC: "web1"})
@@ -155,7 +155,7 @@ def test_discovery__no_host_is_at_a_link() -> None:
     lab.connect(FRONT, BACK)
     lab.run(2 * network.SETTLE_NS)
     for at in ((BACK, 1), (FRONT, 2)):
-        lab.keeper.hosts_seen(at[0], [SeenHost(MAC, at, "10.9.0.11")], lab.now_ns)
+        lab.keeper.hosts_seen(at[0], {SeenHost(MAC, at, "10.9.0.11"): 0}, lab.now_ns)
         lab.run(S)
     assert lab.last.edge_port("mac-525400000011").id == "br-b2:1"
 
@@ -207,15 +207,71 @@ def test_a_new_leader_waits_for_the_switches_of_the_stored_graph(declared: Lab) 
 
 def test_a_new_leader_keeps_learned_hosts_until_their_switches_say_whom_they_remember(declared: Lab) -> None:
     declared.connect(FRONT, BACK)
-    declared.keeper.hosts_seen(FRONT, [SeenHost(MAC, (FRONT, 1), "10.9.0.11")], 0)
+    declared.keeper.hosts_seen(FRONT, {SeenHost(MAC, (FRONT, 1), "10.9.0.11"): 0}, 0)
     declared.run(2 * S)
     successor = Lab(declared.network, declared.last)
     successor.connect(FRONT, BACK)
     successor.run(2 * network.PATIENCE_NS)
     assert all(news.topology is None for news in successor.news), "a host must not lose its rules"
-    successor.keeper.hosts_seen(FRONT, [], successor.now_ns)
+    successor.keeper.hosts_seen(FRONT, {}, successor.now_ns)
     successor.run(S)
     assert not successor.last.hosts
+
+
+PLACES = [SeenHost(MAC, (dpid, 1), "10.9.0.11") for dpid in (FRONT, BACK)]
+
+
+@pytest.mark.parametrize("order", [(FRONT, BACK), (BACK, FRONT)], ids=["the old first", "the new first"])
+@pytest.mark.parametrize("stored", [FRONT, BACK], ids=["moved meanwhile", "moved before"])
+def test_a_new_leader_finds_a_host_at_its_newer_place(
+    declared: Lab, stored: int, order: tuple[int, int]
+) -> None:
+    """Both switches remember it, and only their rules say where it has been for longer."""
+    declared.connect(FRONT, BACK)
+    places = {place.at[0]: place for place in PLACES}
+    declared.keeper.hosts_seen(stored, {places[stored]: 0}, 0)
+    declared.run(2 * S)
+    successor = Lab(declared.network, declared.last, now_ns=1000 * S)
+    successor.connect(FRONT, BACK)
+    for dpid in order:
+        successor.run(2 * S)
+        successor.keeper.hosts_seen(dpid, {places[dpid]: 200 if dpid == FRONT else 20}, successor.now_ns)
+    successor.run(2 * S)
+    graphs = [news.topology for news in successor.news if news.topology is not None]
+    assert [graph.hosts[0].port for graph in graphs] == (["back:1"] if stored == FRONT else [])
+
+
+def test_a_switch_forgets_a_host_that_has_left_it_for_some_seconds(declared: Lab) -> None:
+    """So a host that returns is new there, and found. At a link, it is only passing by."""
+    declared.connect(FRONT, BACK)
+    at_link = SeenHost(MAC, (FRONT, 2))
+    declared.run(2 * S)
+
+    def departed(age_s: float) -> list[list[SeenHost]]:
+        declared.keeper.hosts_seen(FRONT, {PLACES[0]: age_s, at_link: 0}, declared.now_ns)
+        declared.keeper.hosts_seen(BACK, {PLACES[1]: 0}, declared.now_ns)
+        declared.run(S)
+        return [declared.keeper.departed(dpid, declared.now_ns) for dpid in (FRONT, BACK)]
+
+    assert departed(200) == [[], []]
+    declared.run(network.DEPARTED_NS)
+    assert declared.last.hosts[0].port == "back:1"
+    assert departed(200) == [[PLACES[0]], []]
+    departed(0)
+    assert declared.last.hosts[0].port == "front:1"
+    declared.run(network.DEPARTED_NS)
+    assert departed(0) == [[], [PLACES[1]]]
+
+
+def test_a_new_leader_finds_a_host_whose_old_switch_stays_away(declared: Lab) -> None:
+    declared.connect(FRONT, BACK)
+    declared.keeper.hosts_seen(FRONT, {PLACES[0]: 0}, 0)
+    declared.run(2 * S)
+    successor = Lab(declared.network, declared.last, now_ns=1000 * S)
+    successor.connect(BACK)
+    successor.keeper.hosts_seen(BACK, {PLACES[1]: 20}, successor.now_ns)
+    successor.run(network.PATIENCE_NS + S)
+    assert [host.port for host in successor.last.hosts] == ["back:1"]
 
 
 def test_a_new_leader_reports_a_switch_that_stays_away(declared: Lab) -> None:

@@ -137,25 +137,26 @@ def test_queue_counts__half_of_an_entry_is_a_violation() -> None:
 MAC = "52:54:00:00:00:11"
 
 
-def entry(port: int, **fields: MatchValue) -> bytes:
+def entry(port: int, age_s: int = 1, **fields: MatchValue) -> bytes:
     match = tuple(sorted({"in_port": port, **fields}.items()))
-    return flow_entry(cookie(Table.HOSTS, port), match=rule_body(FlowRule(Table.HOSTS, 1, match)))
+    body = rule_body(FlowRule(Table.HOSTS, 1, match))
+    return flow_entry(cookie(Table.HOSTS, port), match=body, duration_s=age_s)
 
 
-def test_learned_hosts__one_for_each_sender_with_its_addresses() -> None:
+def test_learned_hosts__one_for_each_sender_with_its_addresses_and_the_age_of_its_newest_rule() -> None:
     body = b"".join(
         [
-            entry(1, eth_src=MAC),
-            entry(1, eth_src=MAC, eth_type=0x806, arp_spa="10.9.0.11"),
-            entry(1, eth_src=MAC, eth_type=0x86DD, ipv6_src="fe80::1"),
-            entry(1, eth_src=MAC, eth_type=0x86DD, ipv6_src="2001:db8::11"),
-            entry(2, eth_src="52:54:00:00:00:12"),
+            entry(1, 30, eth_src=MAC),
+            entry(1, 20, eth_src=MAC, eth_type=0x806, arp_spa="10.9.0.11"),
+            entry(1, 25, eth_src=MAC, eth_type=0x86DD, ipv6_src="fe80::1"),
+            entry(1, 25, eth_src=MAC, eth_type=0x86DD, ipv6_src="2001:db8::11"),
+            entry(2, 7, eth_src="52:54:00:00:00:12"),
         ]
     )
-    assert learned_hosts(0xA1, body) == [
-        SeenHost(MAC, (0xA1, 1), "10.9.0.11", "2001:db8::11"),
-        SeenHost("52:54:00:00:00:12", (0xA1, 2)),
-    ]
+    assert learned_hosts(0xA1, body) == {
+        SeenHost(MAC, (0xA1, 1), "10.9.0.11", "2001:db8::11"): 20,
+        SeenHost("52:54:00:00:00:12", (0xA1, 2)): 7,
+    }
 
 
 def test_learned_hosts__one_address_in_two_vlans_is_two_hosts() -> None:
@@ -163,7 +164,7 @@ def test_learned_hosts__one_address_in_two_vlans_is_two_hosts() -> None:
     vids = {0: VLAN_PRESENT, 10: VLAN_PRESENT | 10}
     arp = entry(1, eth_src=MAC, eth_type=0x806, arp_spa="10.9.0.11", vlan_vid=vids[10])
     body = arp + b"".join(entry(1, eth_src=MAC, vlan_vid=vid) for vid in vids.values())
-    assert learned_hosts(0xA1, body) == [
+    assert list(learned_hosts(0xA1, body)) == [
         SeenHost(MAC, (0xA1, 1)),
         SeenHost(MAC, (0xA1, 1), "10.9.0.11", vlan=10),
     ]
@@ -173,11 +174,11 @@ def test_learned_hosts__a_probe_for_an_address_is_no_address() -> None:
     body = entry(1, eth_src=MAC, eth_type=0x806, arp_spa="0.0.0.0") + entry(
         1, eth_src=MAC, eth_type=0x86DD, ipv6_src="::"
     )
-    assert learned_hosts(1, body) == [SeenHost(MAC, (1, 1))]
+    assert list(learned_hosts(1, body)) == [SeenHost(MAC, (1, 1))]
 
 
 def test_learned_hosts__a_multicast_sender_is_no_host() -> None:
-    assert learned_hosts(1, entry(1, eth_src="01:00:5e:00:00:01")) == []
+    assert not learned_hosts(1, entry(1, eth_src="01:00:5e:00:00:01"))
 
 
 @pytest.mark.parametrize("first_table", [0, 10])
