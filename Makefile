@@ -152,7 +152,7 @@ test-cluster: setup ## sweeps on real Slurm, with a controller and two nodes on 
 	@tools/install-packages --cluster
 	$(PYTHON) -m pytest -q -n 0 tests/cluster $(ARGS)
 
-test-kubernetes: setup ## the chart against the schemas of two releases of Kubernetes, and its agent in a container (root)
+test-kubernetes: setup ## the chart against the schemas of two releases of Kubernetes, its agent, and real containers (root)
 	@tools/install-packages --kubernetes
 	$(PIP_HASHED) requirements/kubernetes.txt
 	GOBIN=$(CURDIR)/.setup/bin .venv/bin/go install helm.sh/helm/v3/cmd/helm@v3.19.5

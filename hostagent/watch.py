@@ -7,12 +7,16 @@ thread does all of this, with its own spool, so that it never delays the traffic
 """
 
 import errno
+import json
 import logging
 import os
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 from sluice.dataplane.congestion import in_first_namespace
@@ -23,7 +27,7 @@ from sluice.policy.errors import EnvironmentLacking
 from sluice.policy.tags import DEFAULT_IDLE_GAP_NS
 from sluice.policy.units import NS_PER_S
 from sluice.policy.wire.agents import MAX_ADDRESSES, LivingConnection, WatchStatus, reason
-from sluice.policy.wire.records import FINISHED, UNFINISHED, WATCHED, FlowRecord, size_class
+from sluice.policy.wire.records import FINISHED, MAX_LABEL, UNFINISHED, WATCHED, FlowRecord, size_class
 from sluice.runtime.identity import boot
 
 log = logging.getLogger(__name__)
@@ -226,22 +230,62 @@ _ESCAPED = re.compile(r"\\x([0-9a-f]{2})")
 """How systemd writes a character that is special to it."""
 _CONTAINERD = "default"
 """Where containerd puts the cgroups of what `ctr` starts: the name of its namespace, if none was chosen."""
+_KUBERNETES = "k8s.io"
+"""The namespace of containerd in which Kubernetes starts containers."""
+_OF_CONTAINERD = [
+    f"io.kubernetes.cri.{name}" for name in ("sandbox-namespace", "sandbox-name", "container-name")
+]
+_OF_CRIO = [f"io.kubernetes.{name}" for name in ("pod.namespace", "pod.name", "container.name")]
+DESCRIPTIONS = {
+    "/run/containerd/io.containerd.runtime.v2.task/{namespace}/{id}/config.json": _OF_CONTAINERD,
+    "/run/k3s/containerd/io.containerd.runtime.v2.task/{namespace}/{id}/config.json": _OF_CONTAINERD,
+    "/run/containers/storage/overlay-containers/{id}/userdata/config.json": _OF_CRIO,
+    "/var/lib/docker/containers/{id}/config.v2.json": ["Name"],
+}
+"""Where a runtime describes a container until it ends, and its own annotations. A pod may have any others.
+
+Docker has no annotations there, and begins a name with a slash.
+"""
+MOST_BYTES = 2**20
+"""A longer description tells nothing. Most have some 20 KB."""
 
 
 def container_name(cgroup_path: Sequence[str]) -> str | None:
     """Return the name of a cgroup's container, or the first digits of its id; None outside of containers.
 
-    It is the outermost one, if one contains another.
+    It is the outermost one, if one contains another. In Kubernetes its name is NAMESPACE/POD/CONTAINER.
     """
     for number, part in enumerate(cgroup_path):
-        if by_id := _BY_ID.fullmatch(part):
+        by_id, by_name = _BY_ID.fullmatch(part), _BY_NAME.fullmatch(part)
+        namespace = cgroup_path[0] if number == 1 else _KUBERNETES
+        described = described_name(namespace, by_id[1] if by_id else part) if by_id or number == 1 else None
+        if described:
+            return described
+        if by_id:
             return by_id[1][:_SHORT_DIGITS]
-        by_name = _BY_NAME.fullmatch(part)
-        if by_name or (number == 1 and cgroup_path[0] == _CONTAINERD):
+        if by_name or described is not None or (number == 1 and namespace == _CONTAINERD):
             text = by_name[1] if by_name else part
-            name = _ESCAPED.sub(lambda escaped: chr(int(escaped[1], 16)), text)[:64]
+            name = _ESCAPED.sub(lambda escaped: chr(int(escaped[1], 16)), text)[:MAX_LABEL]
             return name if name.isprintable() else None
     return None
+
+
+@lru_cache(maxsize=1024)
+def described_name(namespace: str, identity: str) -> str | None:
+    """Return the name in a container's description, also later; empty if that has none, None without a description."""
+    for where, annotations in DESCRIPTIONS.items():
+        with suppress(OSError), Path(where.format(namespace=namespace, id=identity)).open("rb") as file:
+            return _name_in(file.read(MOST_BYTES), annotations)
+    return None
+
+
+def _name_in(description: bytes, annotations: Iterable[str]) -> str:
+    with suppress(ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        described = json.loads(description)
+        described = described.get("annotations", described)
+        name = "/".join(described[key] for key in annotations).lstrip("/")[:MAX_LABEL]
+        return name if name.isprintable() else ""
+    return ""
 
 
 class FlowWatch:
@@ -348,6 +392,8 @@ class FlowWatch:
         # Record the flows that are over on connections that stay open.
         early = {c.cookie: c.start_ns for c in living if is_complete(c, self._idle_gap_ns)}
         for connection in living:
+            if (connection.cookie, connection.start_ns) not in self._before:
+                container_name(self._watch.cgroup_path(connection))  # while its runtime describes it
             start_ns = early.get(connection.cookie)
             if start_ns is not None and self._early.get(connection.cookie) != start_ns:
                 self._record(self._watch, connection)

@@ -32,6 +32,8 @@ VALUES = {
         "controller.tlsSecret=openflow",
         "controller.replicas=3",
         "agent.interface=bond0",
+        "agent.containerd=",
+        "agent.crio=/run/containers/storage",
         "imagePullSecrets[0].name=x",
     ],
     "agents alone": [

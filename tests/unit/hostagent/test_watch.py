@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 
 import errno
+import json
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from ipaddress import ip_address
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -405,3 +408,102 @@ POD = "kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod6e2.slice"
 )
 def test_container_name__what_runtimes_call_it(path: str, name: str | None) -> None:
     assert container_name(tuple(path.split("/"))) == name
+
+
+TASKS, STORAGE = "io.containerd.runtime.v2.task", "containers/storage/overlay-containers"
+POD_NAMES = ("shop", "cart-7d9f", "server")
+CONTAINERD, CRIO = (
+    dict(zip(keys, POD_NAMES, strict=True))
+    for keys in (
+        [f"io.kubernetes.cri.{name}" for name in ("sandbox-namespace", "sandbox-name", "container-name")],
+        [f"io.kubernetes.{name}" for name in ("pod.namespace", "pod.name", "container.name")],
+    )
+)
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The folder that stands for the root of a machine's files."""
+    beneath = {f"{tmp_path}{where}": keys for where, keys in flow_watch.DESCRIPTIONS.items()}
+    monkeypatch.setattr(flow_watch, "DESCRIPTIONS", beneath)
+    flow_watch.described_name.cache_clear()
+    yield tmp_path
+    flow_watch.described_name.cache_clear()
+
+
+def describe(root: Path, folder: str, description: bytes | dict[str, str]) -> Path:
+    """Write the description of a container, or its annotations, as a runtime does."""
+    if isinstance(description, dict):
+        description = json.dumps({"ociVersion": "1.1.0", "annotations": description}).encode()
+    file = root / "run" / folder / "config.json"
+    file.parent.mkdir(parents=True)
+    file.write_bytes(description)
+    return file
+
+
+@pytest.mark.parametrize(
+    ("folder", "annotations", "path", "name"),
+    [
+        (f"containerd/{TASKS}/k8s.io/{ID}", CONTAINERD, f"{POD}/cri-containerd-{ID}.scope", POD_NAMES),
+        (f"containerd/{TASKS}/k8s.io/{ID}", CONTAINERD, f"kubepods/burstable/pod6e2/{ID}", POD_NAMES),
+        (f"k3s/containerd/{TASKS}/k8s.io/{ID}", CONTAINERD, f"{POD}/cri-containerd-{ID}.scope", POD_NAMES),
+        (f"{STORAGE}/{ID}/userdata", CRIO, f"{POD}/crio-{ID}.scope", POD_NAMES),
+        (f"{STORAGE}/{ID}/userdata", CONTAINERD, f"{POD}/crio-{ID}.scope", (ID[:12],)),
+        (f"containerd/{TASKS}/web/web1", {}, "web/web1/init.scope", ("web1",)),
+        (f"containerd/{TASKS}/web/web1", {}, "web/web2", ()),
+        (f"containerd/{TASKS}/web/web1", {}, "system.slice/web/web1", ()),
+        (f"containerd/{TASKS}/web/{ID}", {}, f"web/{ID}", (ID[:12],)),
+    ],
+)
+def test_container_name__what_its_runtime_describes(
+    root: Path, folder: str, annotations: dict[str, str], path: str, name: tuple[str, ...]
+) -> None:
+    describe(root, folder, annotations)
+    assert container_name(path.split("/")) == ("/".join(name) or None)
+
+
+@pytest.mark.parametrize(
+    "description",
+    [
+        pytest.param(b"", id="empty"),
+        pytest.param(b"[" * 10**5, id="deep"),
+        pytest.param(b" " * flow_watch.MOST_BYTES + json.dumps({"annotations": CRIO}).encode(), id="long"),
+        pytest.param(b'{"annotations": ["io.kubernetes.pod.namespace"]}', id="a list"),
+        pytest.param(b'{"annotations": null}', id="null"),
+        pytest.param(json.dumps({"annotations": dict.fromkeys(CRIO, 7)}).encode(), id="numbers"),
+        pytest.param(json.dumps({"annotations": dict.fromkeys(CRIO, "\ud800")}).encode(), id="unprintable"),
+        pytest.param(b'{"annotations": {"io.kubernetes.pod.namespace": "shop"}}', id="a part"),
+    ],
+)
+def test_container_name__a_bad_description_leaves_the_id(root: Path, description: bytes) -> None:
+    describe(root, f"{STORAGE}/{ID}/userdata", description)
+    assert container_name((f"crio-{ID}.scope",)) == ID[:12]
+
+
+@pytest.mark.parametrize(
+    ("description", "name"), [({"ID": ID, "Name": "/web.1"}, "web.1"), ({"ID": ID}, ID[:12])]
+)
+def test_container_name__what_docker_describes(root: Path, description: dict[str, str], name: str) -> None:
+    file = root / f"var/lib/docker/containers/{ID}/config.v2.json"
+    file.parent.mkdir(parents=True)
+    file.write_text(json.dumps(description))
+    assert container_name(("system.slice", f"docker-{ID}.scope")) == name
+
+
+def test_container_name__has_a_bound(root: Path) -> None:
+    describe(root, f"{STORAGE}/{ID}/userdata", CRIO | {"io.kubernetes.pod.name": "a" * 253})
+    assert container_name((f"crio-{ID}.scope",)) == "shop/" + "a" * 59
+
+
+def test_a_container_that_a_heartbeat_has_seen_keeps_its_name_after_its_end(
+    root: Path, watched: Watched
+) -> None:
+    watch, kernel, spool = watched
+    kernel.cgroups = {7: (f"crio-{ID}.scope",), 8: (f"crio-{'ab' * 32}.scope",)}
+    kernel.lives = [upload(cookie=i, cgroup=7 if i == 0 else 0, sent_bytes=1000 * (i + 1)) for i in range(99)]
+    description = describe(root, f"{STORAGE}/{ID}/userdata", CRIO)
+    assert not any(one.label for one in watch.status().connections), "it is none of the fastest"
+    description.unlink()
+    kernel.ends = [upload(cookie=100 + cgroup, cgroup=cgroup) for cgroup in (7, 8)]
+    watch.collect()
+    assert [one.label for one in spool.records] == ["/".join(POD_NAMES), "ab" * 6]
