@@ -43,10 +43,18 @@ Sent = tuple[str, str]
 class Racks:
     """Two racks of Open vSwitch machines and servers, made by a script without Sluice."""
 
-    def __init__(self, folder: Path, datapath: str = "netdev") -> None:
-        """`datapath` is Open vSwitch's name: netdev for the one in userspace, system for the kernel's."""
+    def __init__(self, folder: Path, datapath: str = "netdev", packages: Path | None = None) -> None:
+        """`datapath` is Open vSwitch's name: netdev for the one in userspace, system for the kernel's.
+
+        `packages`: where they are unpacked, for their programs to run. None: those of this clone.
+        """
         self.folder = folder
         self._datapath = datapath
+        self._program, self._path = [sys.executable, "-m", "sluice"], str(ROOT)
+        if packages is not None:
+            library = packages / "usr/lib/sluice"
+            self._program = ["/usr/bin/python3", "-P", "-m", "sluice"]
+            self._path = f"{library}:{library}/vendor"
         self._prefix = f"sr{os.getpid()}"
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
@@ -135,7 +143,7 @@ class Racks:
 
     def start(self, name: str, machine: str | None, service: str, *argv: str) -> None:
         """Start a service on a machine, with its output in a file of the folder. None: in this network namespace."""
-        env = os.environ | {"PYTHONPATH": str(ROOT)}
+        env = os.environ | {"PYTHONPATH": self._path}
         with (self.folder / f"{name}.log").open("ab") as log:
             argv = (*self._sluice(machine), service, "--config", os.devnull, *argv)
             self._processes[name] = subprocess.Popen(argv, env=env, stdout=log, stderr=log)
@@ -147,7 +155,7 @@ class Racks:
 
     def _sluice(self, machine: str | None) -> list[str]:
         inside = ["ip", "netns", "exec", self.namespace(machine)] if machine else []
-        return [*inside, sys.executable, "-m", "sluice"]
+        return [*inside, *self._program]
 
     def start_hub(self) -> None:
         """Start the web process and the controller."""
@@ -203,7 +211,8 @@ class Racks:
         switches = tomllib.loads(description.read_text())["switch"]
         for switch in switches:
             self.start_port_agent(switch["name"], name=switch["name"])
-        self.put_policy(policy)
+        answer = self.put_policy(policy)
+        assert answer.ok, answer.body
         for name, port in [(switch["name"], port["name"]) for switch in switches for port in switch["port"]]:
             wait_until(partial(self.has_queues, name, port), f"{name}:{port} has queues")
 

@@ -28,15 +28,16 @@ from sluice.policy.fabrics import TESTBED
 from sluice.policy.figures.validity import flaws
 from sluice.policy.wire.agents import PortHeartbeat, SimulatorHeartbeat
 from sluice.runs.files import need_root, read_document
+from sluice.runtime.command import run
 from sluice.runtime.http_client import Answer
 from sluice.runtime.process import spawn, stop
 from sluice.runtime.wait import wait_until
 from sluice.store.engine import open_store
 from sluice.store.observed import all_agents
+from tests.deploy.racks import ROOT, Racks
 from tests.deploy.racks import SCRIPT as TWO_RACKS
-from tests.deploy.racks import Racks
 
-HERE = Path(__file__).parent
+HERE, PACKAGES = Path(__file__).parent, ROOT / "build/packages"
 HOSTS, CONTAINERS, OVN, GUEST = PLACES = ("hosts", "containers", "ovn", "guest")
 RATE_BPS = 5_000_000
 """Of the port to the receiver, and of each sender's link."""
@@ -96,10 +97,13 @@ def hosts(out: Path) -> Iterator[Place]:
 
 
 @contextmanager
-def racks(place: str, out: Path) -> Iterator[Place]:
-    """Containers behind bonds with VLANs, the same with a virtual machine as the first sender, or containers of OVN."""
+def racks(place: str, out: Path, packages: Path | None) -> Iterator[Place]:
+    """Containers behind bonds with VLANs, the same with a virtual machine as the first sender, or containers of OVN.
+
+    `packages`: as in Racks.
+    """
     with tempfile.TemporaryDirectory(prefix="sluice-") as folder, ExitStack() as ends:
-        bed = Racks(Path(folder))
+        bed = Racks(Path(folder), packages=packages)
         network, net, prefix = HERE / "containers", "10.10.0", "c-"
         if place == OVN:
             network, net, prefix = TWO_RACKS.with_name("ovn"), "10.9.0", ""
@@ -196,15 +200,27 @@ def measure_block(place: Place, scheme: str, measure_s: float) -> Block:
     return Block(scheme, [1000 * flow["previous_s"] for flow in flows], tagged, carried, busy, reasons)
 
 
+def unpacked(folder: Path) -> Path:
+    """Unpack the packages into a folder, as their installation does below /. Return it."""
+    packages = sorted(PACKAGES.glob("sluice-*.deb"))
+    if not packages:
+        raise SluiceError(f"there are no packages in {PACKAGES}: make packages")
+    shutil.rmtree(folder, ignore_errors=True)
+    for package in packages:
+        run(["dpkg-deb", "--extract", str(package), str(folder)])
+    return folder
+
+
 def measure(given: Given) -> Outcome:
     need_root()
+    packages = unpacked(given.out / "packages") if given["packages"] else None
     machine, blocks = live.Machine.look(), {}
     for name in given["places"]:
         out = given.out / name
         shutil.rmtree(out, ignore_errors=True)
         out.mkdir()
         schemes = [scheme for _ in range(given["rounds"]) for scheme in POLICIES]
-        with hosts(out) if name == HOSTS else racks(name, out) as place:
+        with hosts(out) if name == HOSTS else racks(name, out, packages) as place:
             blocks[name] = [measure_block(place, scheme, given["seconds"]) for scheme in schemes]
     return Outcome(blocks, live.left_over(machine))
 
@@ -262,6 +278,7 @@ EXPERIMENT = Experiment(
         some_of("--places", PLACES, "where the flows run; a comparison needs hosts"),
         option("--rounds", "rounds through the policies", type=at_least_one, default=8),
         option("--seconds", "seconds of each measurement", type=seconds, default=20.0),
+        option("--packages", "racks run the programs of `make packages`", action="store_true"),
     ),
     quick={"rounds": 2, "seconds": 8.0},
     claims=claims,
