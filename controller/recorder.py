@@ -18,6 +18,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -281,7 +282,9 @@ class Recorder:
         if topology is None:
             self._warn_once("no network in the store yet: looking for one")
         elif version == 0 and topology.learns:
-            desired.put_policy(lease.fenced(engine, NAME, generation), WATCH_ONLY, author="controller")
+            with suppress(desired.Superseded):  # somebody has just chosen one
+                fenced = lease.fenced(engine, NAME, generation)
+                desired.put_policy(fenced, WATCH_ONLY, author="controller", replaces=version)
         elif version == 0:
             self._warn_once("no policy in the store yet: waiting for one")
         elif (version, topology, self._burst_bytes) != self._delivered or self._ports_changed(

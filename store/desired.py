@@ -103,7 +103,8 @@ class Superseded(Exception):
 def put_policy(engine: Engine, policy: Policy, author: str | Author, replaces: int | None = None) -> int:
     """Store this as the desired policy and return its version. The change of an Author is in the audit log, too.
 
-    `replaces`: the version from which the change was made. Raises Superseded if it is not the newest any more.
+    `replaces`: the version from which the change was made, 0 if there was none. Raises Superseded if it is not the
+    newest any more.
     """
     name = author if isinstance(author, str) else author.name
     with engine.begin() as connection:
@@ -114,7 +115,7 @@ def put_policy(engine: Engine, policy: Policy, author: str | Author, replaces: i
         version = int(connection.execute(statement).scalar_one())
         earlier = select(policies).where(policies.c.version < version).order_by(desc(policies.c.version))
         old = connection.execute(earlier.limit(1)).first()
-        if replaces is not None and (old is None or old.version != replaces):
+        if replaces not in (None, old.version if old else 0):
             raise Superseded  # the transaction ends without the new row
         if isinstance(author, Author):
             before, replaced = (old.version, old.document) if old else (None, {})

@@ -271,6 +271,25 @@ def test_delivers_the_names_of_agents_when_they_change(engine: Engine, url: str)
         assert named == [{"52:54:00:00:00:11": "web1"}]
 
 
+def test_a_policy_that_is_chosen_as_the_network_appears_stays(
+    url: str, engine: Engine, delivered: list[Desired], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A network without a policy gets one that only watches. Here a user chooses one between look and change."""
+    look = desired.current_version
+
+    def overtaken(engine: Engine) -> int:
+        version = look(engine)
+        if version == 0:
+            desired.put_policy(engine, policy("pias"), "a user")
+        return version
+
+    monkeypatch.setattr(desired, "current_version", overtaken)
+    desired.put_topology(engine, replace(single(), learns=True))
+    with leading(Recorder(url, delivered.append), engine):
+        wait_until(lambda: delivered, "the policy is delivered")
+    assert [version.author for version in desired.policy_history(engine)] == ["a user"]
+
+
 def test_delivers_the_vlans_that_port_agents_report(engine: Engine, url: str) -> None:
     columns = {"s1:eth1": DeclaredPort("eth1", trunks=(10, 20))}
     desired.put_topology(engine, replace(single(), learns=True))
