@@ -6,7 +6,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -17,7 +17,7 @@ import pytest
 from sluice.hostagent import tcp
 from sluice.hostagent.journal import Journal, resume
 from sluice.hostagent.loop import Loop
-from sluice.hostagent.receiver import Receiver
+from sluice.hostagent.receiver import IncomingConnection, Receiver
 from sluice.hostagent.records import QUENCHED, RESTARTED, RUN_ENDED, STOPPED
 from sluice.hostagent.sender import Sender
 from sluice.hostagent.sockets import FlowState, NoAgent, Phase, options
@@ -334,6 +334,38 @@ def test_samples__every_active_flow_until_the_flows_have_enough(
     assert 0 < acked[-1] <= bench.by_id()["run/1"].bytes + 1  # the SYN counts as a byte
     assert samples("run/2")[0]["at_s"] >= 0.1
     assert first[-1]["cwnd"] > 0
+
+
+def test_a_receiver_wakes_for_several_packets_and_for_the_last_byte(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a connection that stays open, no FIN says that the flow has ended."""
+    bench, piece, count = Bench(tmp_path, schedule()), 1000, 100
+    wakes: list[IncomingConnection] = []
+    serve = IncomingConnection.serve
+
+    def counted(self: IncomingConnection) -> None:
+        wakes.append(self)
+        serve(self)
+
+    monkeypatch.setattr(IncomingConnection, "serve", counted)
+    head = Header(7, piece * count, time.time_ns(), ends_with_fin=False).pack()
+    pieces = [head.ljust(piece, b"x"), *[bytes(piece)] * (count - 1)]
+    with socket.create_connection(("127.0.0.1", bench.receiver.port)) as sender:
+        sender.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sender.setblocking(False)
+
+        def answered() -> bool:
+            if pieces:
+                sender.send(pieces.pop(0))
+                return False
+            with suppress(BlockingIOError):
+                return Notice.unpack(sender.recv(NOTICE_BYTES)).sequence == 7
+            return False
+
+        bench.run(until=answered)
+    assert len(wakes) <= 2 + piece * count / (8 * MSS_BYTES) + 1, "it is accepted, and then served"
+    assert bench.receiver.statistics.bytes == piece * count
 
 
 @pytest.mark.slow
