@@ -4,7 +4,6 @@
 import contextlib
 import socket
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -23,13 +22,19 @@ from tests.kernel.objects import BPF_PROG_ATTACH, BPF_PROG_DETACH, add_filter, e
 from tests.kernel.watching import close_in_order
 
 WANTED = ControlSettings(8, forgets_late=True), ControlSettings(16)
-BEFORE = Path("/proc/sys/net/ipv4/tcp_congestion_control").read_text().strip()
-"""The machine's default, which new namespaces inherit."""
+BEFORE = "reno"
+"""The default of a namespace before its agent. Any namespace may have this one."""
+
+
+def former(place: Namespace) -> Namespace:
+    """Give a namespace the default BEFORE, because what it inherits from the machine may change at any time."""
+    place.sysctl("net.ipv4.tcp_congestion_control", BEFORE)
+    return place
 
 
 def test_each_namespace_has_its_own_settings_until_its_agent_ends(namespaces: list[Namespace]) -> None:
     """And agents write the control that the host had before, for connections without ECN."""
-    hosts = Namespace(), Namespace()
+    hosts = former(Namespace()), former(Namespace())
     namespaces += hosts
     with contextlib.ExitStack() as opened:
         entry, agents = opened.enter_context(HostEntry()), []
@@ -48,7 +53,7 @@ def test_each_namespace_has_its_own_settings_until_its_agent_ends(namespaces: li
 
 
 def test_what_a_killed_agent_has_left_does_not_hold_for_the_next_one(namespaces: list[Namespace]) -> None:
-    place = Namespace()
+    place = former(Namespace())
     namespaces.append(place)
     with place, HostEntry() as entry:
         entry.set(WANTED[0])
