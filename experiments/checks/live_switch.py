@@ -149,7 +149,7 @@ def run_seed(given: Given, seed: int) -> Outcome:
         if outcome.blind_s >= GAP_S:  # the run cannot show short gaps
             blind = f"the machine was busy: no reading of the port for {outcome.blind_s:.2f} s"
             outcome.reasons.append(blind)
-        outcome.losses = loss_reasons(losses, stack.testbed.losses())
+        outcome.losses = loss_reasons([(losses, stack.testbed.losses())])
         stack.stop_agents()
         records = flow_store.all_flows(stack.engine)
         outcome.records = complete(records, finite, stack.scenario, start_at)

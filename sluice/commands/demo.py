@@ -5,7 +5,6 @@ import argparse
 import os
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,6 @@ from sluice.runs.bundle import COMMAND, BundleWriter, by_time, machine_meta, pol
 from sluice.runs.files import FABRICS, Resolved, scenario_from_file, scenario_with
 from sluice.runs.obstacle import obstacle
 from sluice.runs.stack import SimulatedStack, Stack
-from sluice.runs.validity import RunWatch
 from sluice.runtime import extras
 from sluice.simulator import build
 from sluice.simulator.limits import check_scenario
@@ -169,22 +167,18 @@ def run_demo(arguments: argparse.Namespace, resolved: Resolved, on: str, rate: i
     with _started(arguments, resolved, on) as stack:
         _print_where(stack, arguments.listen)
         stages: list[tour.Stage] = []
-        watch = None if isinstance(stack, SimulatedStack) else RunWatch(stack.testbed)
         try:
-            with watch or nullcontext():
-                try:
-                    if arguments.tour:
-                        policies = tour.tour_policies(resolved.scenario, topology)
-                        for stage in tour.run_tour(stack, policies, arguments.tour_seconds):
-                            stages.append(stage)
-                    elif isinstance(stack, SimulatedStack):
-                        tour.simulated_traffic(stack, arguments.duration)
-                    else:
-                        tour.testbed_traffic(stack, arguments.duration)
-                finally:
-                    stack.reserve.release()  # the last measurements need some room, too
+            if arguments.tour:
+                policies = tour.tour_policies(resolved.scenario, topology)
+                for stage in tour.run_tour(stack, policies, arguments.tour_seconds):
+                    stages.append(stage)
+            elif isinstance(stack, SimulatedStack):
+                tour.simulated_traffic(stack, arguments.duration)
+            else:
+                tour.testbed_traffic(stack, arguments.duration)
         except KeyboardInterrupt:
             console.print("stopping …")
+        stack.reserve.release()
         stack.stop_agents()
         words = ["--rate", f"{rate}bit"] if rate is not None else []
         words += ["--tour", "--tour-seconds", f"{arguments.tour_seconds:g}"] if arguments.tour else []
@@ -192,7 +186,7 @@ def run_demo(arguments: argparse.Namespace, resolved: Resolved, on: str, rate: i
         # It repeats the demonstration; the scenario and the folder are not in it.
         command = ["sluice", "demo", "--on", on, *words]
         meta = machine_meta(resolved.scenario.seed) | {"on": on, COMMAND: command}
-        summary = _write_bundle(arguments.out, resolved.document, meta, stack, watch, stages)
+        summary = _write_bundle(arguments.out, resolved.document, meta, stack, stages)
     if stages:
         tour.finish_tour(arguments.out)
         print_validity(summary)
@@ -226,10 +220,10 @@ def _write_bundle(
     document: Mapping[str, Any],
     meta: dict[str, Any],
     stack: Stack,
-    watch: RunWatch | None,
     stages: Sequence[tour.Stage],
 ) -> dict[str, Any]:
     """Write the bundle of the whole demonstration, and return the summary."""
+    watch = None if isinstance(stack, SimulatedStack) else stack.watch
     dilation = 1.0
     if isinstance(stack, SimulatedStack):
         beat = stack.heartbeat()

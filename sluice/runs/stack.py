@@ -45,7 +45,7 @@ from sluice.policy.workload.scenario import Scenario
 from sluice.runs.files import refuse_times
 from sluice.runs.live import SIMULATOR_AGENT
 from sluice.runs.services import FIRST_PORT, BackgroundLoad, Load, Process, Services, service_argv
-from sluice.runs.validity import HostDelays
+from sluice.runs.validity import HostDelays, RunWatch
 from sluice.runtime.http_client import Answer, HttpClient, ServerAway
 from sluice.runtime.process import keep_short, spawn
 from sluice.runtime.wait import wait_until
@@ -70,12 +70,18 @@ class Reserve:
     """A file without content that holds space. `release` gives it back."""
 
     def __init__(self, path: Path, size: int = RESERVE_BYTES) -> None:
-        self._path = path
+        self._path, self._size = path, size
+        self.take()
+
+    def take(self) -> None:
+        """Hold the space. A second call does nothing."""
         try:
-            with path.open("wb") as file:
-                os.posix_fallocate(file.fileno(), 0, size)
+            with self._path.open("ab") as file:
+                os.posix_fallocate(file.fileno(), 0, self._size)
         except OSError as error:
-            log.warning("the disk has no %d MB to reserve for the bundle: %s", size >> 20, error.strerror)
+            log.warning(
+                "the disk has no %d MB to reserve for the bundle: %s", self._size >> 20, error.strerror
+            )
             self.release()
 
     def release(self) -> None:
@@ -165,6 +171,11 @@ class Stack:
     @cached_property
     def engine(self) -> Engine:
         return open_store(self.store_url)
+
+    @cached_property
+    def watch(self) -> RunWatch:
+        """What the machine does to the packets of this run."""
+        return RunWatch(self.testbed)
 
     @property
     def testbed(self) -> Testbed:

@@ -24,7 +24,6 @@ from sluice.runs.bundle import INTERRUPTED, BundleWriter, Interrupted, by_time, 
 from sluice.runs.files import Resolved
 from sluice.runs.progress import Progress, Report, RunningFigures
 from sluice.runs.stack import START_LEAD_S, Stack
-from sluice.runs.validity import RunWatch
 from sluice.runtime.lifecycle import end_if_asked
 from sluice.store import observed
 from sluice.store.flows import numbered_pages
@@ -80,7 +79,7 @@ def run_on_testbed(
     shutil.rmtree(out / "run", ignore_errors=True)
     web = ["--event-log", str(event_log)] if event_log else []
     with Stack.start(scenario, topology, out / "run", store=store, web=web) as stack:
-        watch = RunWatch(stack.testbed)
+        watch = stack.watch
         background = stack.start_background()
         tcp_before = tcp_counters(stack.testbed)
         stack.prepare_agents(flows)

@@ -31,11 +31,12 @@ from sluice.policy.schema.fitting import Surroundings, fitted, path_of
 from sluice.policy.schemes import scheme_named
 from sluice.policy.units import format_bytes
 from sluice.policy.wire.agents import HostHeartbeat, PortHeartbeat
+from sluice.policy.wire.records import ScheduledFlow
 from sluice.policy.workload.scenario import Scenario, scheduled_flows, traffic_of
 from sluice.report.runs import find_runs, variants
 from sluice.report.tables import compared, time_text
 from sluice.runs.bundle import VersionOf, by_run, replaced_by_others
-from sluice.runs.stack import NETWORK, SimulatedStack, Stack
+from sluice.runs.stack import NETWORK, START_LEAD_S, SimulatedStack, Stack
 from sluice.store import desired, flows, observed
 from sluice.store.desired import PolicyVersion
 from sluice.terminal import console, summary_table
@@ -61,11 +62,24 @@ def testbed_traffic(stack: Stack, duration_s: float | None) -> None:
         round_s = min(ROUND_S, remaining_s)
         run_id = f"{scenario.name}-{int(time.time())}-{number}"
         flows = scheduled_flows(scenario, stack.topology, rng, run_id, until_s=round_s)
-        lead_s = stack.start_agents(flows) - time.time()
-        show(stack, time.monotonic() + lead_s + round_s + DRAIN_S)
-        stack.stop_agents()
+        _carry(stack, flows, round_s + DRAIN_S)
         remaining_s -= round_s
         number += 1
+
+
+def _carry(
+    stack: Stack, flows: Sequence[ScheduledFlow], seconds: float, done: Callable[[], bool] = lambda: False
+) -> None:
+    """Let agents carry the flows, until so long after the first one or until `done`, while the stack's watch looks."""
+    stack.reserve.take()
+    stack.prepare_agents(flows)
+    with stack.watch:
+        try:
+            stack.start_traffic(time.time() + START_LEAD_S)
+            show(stack, time.monotonic() + START_LEAD_S + seconds, done)
+        finally:
+            stack.reserve.release()  # the last readings need some room, too
+    stack.stop_agents()
 
 
 def simulated_traffic(stack: SimulatedStack, duration_s: float | None) -> None:
@@ -320,10 +334,7 @@ def _testbed_stage(stack: Stack, policy: Policy, run_id: str, stage_s: float) ->
     rng = np.random.default_rng(scenario.seed)
     flows = scheduled_flows(scenario, stack.topology, rng, run_id, until_s=stage_s)
     before = stack.recorded()
-    lead_s = stack.start_agents(flows) - time.time()
-    end = time.monotonic() + lead_s + stage_s + scenario.grace_s
-    show(stack, end, lambda: stack.recorded() - before >= len(flows))
-    stack.stop_agents()
+    _carry(stack, flows, stage_s + scenario.grace_s, lambda: stack.recorded() - before >= len(flows))
     return Stage(version, run_id)
 
 

@@ -20,7 +20,8 @@ from __future__ import annotations
 import os
 import tempfile
 import time
-from collections.abc import Iterable, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -172,39 +173,49 @@ class Reading:
         )
 
 
+Spans = Sequence[tuple[Reading, Reading]]
+"""The first and the last reading of each span of time."""
+
+
 class RunWatch:
-    """Judges what the machine did to the packets of a testbed while the context is open."""
+    """Judges what the machine did to the packets of a testbed while the context is open, which may be several times.
 
-    before: Reading
-    after: Reading
+    Open it once the agents report, and close it before they end. An agent that ends takes its queues along with the
+    packets in them, and as the kernel detaches its program, the interface drops what others still ask of it.
+    """
 
-    def __init__(self, testbed: Testbed) -> None:
-        self._testbed = testbed
+    def __init__(self, testbed: Testbed, spans: Spans = ()) -> None:
+        self._testbed, self._spans = testbed, list(spans)
 
     def __enter__(self) -> RunWatch:
-        self.before = Reading.of(self._testbed)
+        self._before = Reading.of(self._testbed)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None or issubclass(kind, KeyboardInterrupt):
-            self.after = Reading.of(self._testbed)
+            self._spans.append((self._before, Reading.of(self._testbed)))
 
     def reasons(self) -> list[str]:
         """Return why what happened does not represent a network; empty if the run is valid."""
-        before, after = self.before, self.after
         reasons = []
-        restarts = after.switch_restarts - before.switch_restarts
+        restarts = sum(after.switch_restarts - before.switch_restarts for before, after in self._spans)
         if restarts:
             reasons.append(f"{SWITCH} ended or hung, and the testbed restarted it {restarts} times")
-        late = law.share_forwarded_late(law.delays_between(before.forwarding, after.forwarding))
+        late = law.share_forwarded_late(self._forwarding())
         if late > law.FORWARDED_LATE_LIMIT:
             reasons.append(f"{law.forwarded_late(late, 'of the run')}; {law.REMEDY}")
         reasons += [
             f"the machine served port {port} late, by {share:.0%} of the port's sending time; {law.REMEDY}"
-            for port, share in lateness(before.service, after.service).items()
+            for port, share in self._lateness().items()
             if share > law.LATE_LIMIT
         ]
-        return reasons + loss_reasons(before.losses, after.losses)
+        return reasons + loss_reasons((before.losses, after.losses) for before, after in self._spans)
+
+    def _forwarding(self) -> tuple[int, ...]:
+        return law.total_delays(law.delays_between(b.forwarding, a.forwarding) for b, a in self._spans)
+
+    def _lateness(self) -> dict[str, float]:
+        return lateness((before.service, after.service) for before, after in self._spans)
 
     def remarks(self) -> list[str]:
         """Return what a reader should know although it is no reason against the run: a busy machine."""
@@ -213,39 +224,50 @@ class RunWatch:
 
     def summary(self) -> dict[str, Any]:
         """Return mean CPU shares, the worst port and the forwarding delays, for meta.json."""
-        before, after = self.before, self.after
-        busy, total = (b - a for a, b in zip(before.machine, after.machine, strict=True))
-        switch_s, seconds = after.switch_s - before.switch_s, after.at_s - before.at_s
-        late = lateness(before.service, after.service)
-        forwarding = law.delays_between(before.forwarding, after.forwarding)
+        machine = [(before.machine, after.machine) for before, after in self._spans]
+        busy, total = (sum(after[i] - before[i] for before, after in machine) for i in range(2))
+        switch_s = sum(max(after.switch_s - before.switch_s, 0.0) for before, after in self._spans)
+        seconds = sum(after.at_s - before.at_s for before, after in self._spans)
+        forwarding = self._forwarding()
         return {
             "machine_cpu_mean": round(busy / max(total, 1), 3),
-            "switch_cpu_mean": round(max(switch_s, 0.0) / seconds, 3),
-            "port_late_worst": round(max(late.values(), default=0.0), 4),
+            "switch_cpu_mean": round(switch_s / max(seconds, 1e-9), 3),
+            "port_late_worst": round(max(self._lateness().values(), default=0.0), 4),
             "forwarding": list(forwarding),
             "forwarded_late": round(law.share_forwarded_late(forwarding), 4),
         }
 
 
-def lateness(before: Mapping[str, PortService], after: Mapping[str, PortService]) -> dict[str, float]:
-    """Return port id → lateness as a share of the sending time between two readings, for ports
-    that sent long enough."""
-    shares = {}
-    for port, now in after.items():
-        then = before.get(port, PortService(0.0, 0.0))
-        if now.busy_s < then.busy_s:  # the port agent restarted and counts from zero
-            then = PortService(0.0, 0.0)
-        if now.busy_s - then.busy_s >= law.LEAST_BUSY_S:
-            shares[port] = (now.late_s - then.late_s) / (now.busy_s - then.busy_s)
-    return shares
+def lateness(
+    spans: Iterable[tuple[Mapping[str, PortService], Mapping[str, PortService]]],
+) -> dict[str, float]:
+    """Return port id → lateness as a share of the sending time in all spans, for ports that sent long enough.
+
+    `spans`: the first and the last reading of each.
+    """
+    busy_s, late_s = defaultdict[str, float](float), defaultdict[str, float](float)
+    for before, after in spans:
+        for port, now in after.items():
+            then = before.get(port, PortService(0.0, 0.0))
+            if now.busy_s < then.busy_s:  # the port agent restarted and counts from zero
+                then = PortService(0.0, 0.0)
+            busy_s[port] += now.busy_s - then.busy_s
+            late_s[port] += now.late_s - then.late_s
+    return {port: late_s[port] / busy_s[port] for port in busy_s if busy_s[port] >= law.LEAST_BUSY_S}
 
 
-def loss_reasons(before: Mapping[str, int], after: Mapping[str, int]) -> list[str]:
-    """Return where packets were lost outside the emulated queues, as reasons against validity."""
+def loss_reasons(spans: Iterable[tuple[Mapping[str, int], Mapping[str, int]]]) -> list[str]:
+    """Return where packets were lost outside the emulated queues, as reasons against validity.
+
+    `spans`: the first and the last reading of each.
+    """
+    lost = Counter[str]()
+    for before, after in spans:
+        lost.update({place: max(count - before.get(place, 0), 0) for place, count in after.items()})
     return [
-        f"{after[place] - before.get(place, 0)} packets were lost outside the emulated queues: {place}"
-        for place in after
-        if after[place] > before.get(place, 0)
+        f"{packets} packets were lost outside the emulated queues: {place}"
+        for place, packets in lost.items()
+        if packets
     ]
 
 

@@ -112,7 +112,7 @@ def test_lateness__a_port_that_is_served_too_slowly_is_late(start_testbed: Calla
             with ConstantBacklog(bed):
                 time.sleep(2)
             reports.append(bed.port_service(bed.port_report()))
-    first, then = (lateness(*pair)["s1:1"] for pair in pairwise(reports))
+    first, then = (lateness([pair])["s1:1"] for pair in pairwise(reports))
     assert first < 0.1
     assert 0.5 < then < 1.1, "twice the time that it should take"
 

@@ -44,10 +44,9 @@ def reading(
     return Reading(at_s, ticks, at_s / 2, restarts, service or {}, forwarding, losses or {})
 
 
-def watched(before: Reading, after: Reading) -> RunWatch:
-    watch = RunWatch(cast(Testbed, None))
-    watch.before, watch.after = before, after
-    return watch
+def watched(*readings: Reading) -> RunWatch:
+    """Return a watch with these first and last readings of its spans in turn."""
+    return RunWatch(cast(Testbed, None), list(zip(readings[::2], readings[1::2], strict=True)))
 
 
 def delays(early: int, late: int) -> tuple[int, ...]:
@@ -96,6 +95,31 @@ def test_reasons__each_consequence_is_named() -> None:
     assert watch.summary()["port_late_worst"] == 0.1
 
 
+def test_reasons__add_up_over_the_spans_and_nothing_between_them_counts() -> None:
+    """Between them, agents end and begin."""
+
+    def at(at_s: float, busy: int, late_s: float, early: int, late: int, lost: int) -> Reading:
+        service = {"s1:1": PortService(at_s, late_s)}
+        counts = delays(early, late)
+        return reading(at_s, busy=busy, service=service, forwarding=counts, losses={"a": lost})
+
+    first = at(0, 0, 0, 0, 0, 0), at(10, 1000, 0.2, 90, 0, 0)
+    between = at(20, 3000, 5, 90, 50, 7)
+    watch = watched(*first, between, at(30, 4000, 5.2, 190, 50, 7))
+    assert watch.reasons() == []
+    figures = watch.summary()
+    assert (figures["machine_cpu_mean"], figures["port_late_worst"], figures["forwarded_late"]) == (
+        0.5,
+        0.02,
+        0.0,
+    )
+    assert sum(figures["forwarding"]) == 190
+    assert watched(*first, between, at(30, 4000, 5.2, 190, 50, 9)).reasons() == [
+        "2 packets were lost outside the emulated queues: a"
+    ]
+    assert watched().summary()["switch_cpu_mean"] == 0.0, "interrupted before the first span"
+
+
 def test_host_delays__add_up_over_all_agents_of_a_run() -> None:
     hosts = HostDelays()
     hosts.add([host_heartbeat(start_delays=delays(95, 5), answer_delays=delays(100, 0))])
@@ -110,7 +134,7 @@ def test_host_delays__add_up_over_all_agents_of_a_run() -> None:
 def test_lateness__a_port_agent_that_started_anew_counts_from_zero() -> None:
     before = {"s1:1": PortService(30.0, 3.0), "s1:2": PortService(30.0, 3.0)}
     after = {"s1:1": PortService(10.0, 0.5), "s1:2": PortService(0.5, 0.4), "s1:3": PortService(2.0, 0.0)}
-    assert lateness(before, after) == {"s1:1": 0.05, "s1:3": 0.0}, "of half a second nothing is said"
+    assert lateness([(before, after)]) == {"s1:1": 0.05, "s1:3": 0.0}, "of half a second nothing is said"
 
 
 def test_complete__a_flow_that_nobody_reported_is_unfinished_and_has_missed_its_deadline() -> None:
