@@ -51,7 +51,9 @@ def test_its_packets_leave_the_node_with_tags_and_its_limits_stay(
     settings = ControlSettings(control=control, tags=TagSettings(60_000_000_000))
     container.sysctl("net.ipv4.tcp_congestion_control", control)
     with ExitStack() as stack:
-        stack.enter_context(HostEntry()).set(settings, settings)  # of the machine, as its agent does
+        entry = stack.enter_context(HostEntry())
+        entry.set(settings, settings)  # of the machine, as its agent does
+        stack.callback(entry.forget)
         capture = stack.enter_context(Capture(pair.b, "eth0"))
         listener = stack.enter_context(listen(pair.b, V4["b"], control))
         client, server = (stack.enter_context(end) for end in dial(container, listener))

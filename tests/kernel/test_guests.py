@@ -13,6 +13,7 @@ from dataclasses import replace
 import pytest
 
 from sluice.dataplane.clsact import FEW_PACKETS
+from sluice.dataplane.congestion import DEFAULT_CONTROL, HostEntry
 from sluice.dataplane.port import PortProgram
 from sluice.dataplane.tagger import Tagger, TagSettings
 from sluice.hostagent.tagger import CHECK_EVERY, Guests, HostTagger
@@ -46,6 +47,8 @@ class Guest:
 
     def __init__(self, host: Namespace, uplink: str = "eth0") -> None:
         self.inside = Namespace()
+        with self.inside, HostEntry() as entry:
+            entry.set(DEFAULT_CONTROL)  # its own: a virtual machine's sockets do not have those of its host
         self.outside, self._own = (
             lab.tap(host, "tap0", offload=True),
             lab.tap(self.inside, "eth0", offload=True),
