@@ -8,7 +8,13 @@ from dataclasses import dataclass
 
 import pytest
 
-from sluice.dataplane.congestion import NO_TAGS, ControlSettings, HostEntry, register_congestion_control
+from sluice.dataplane.congestion import (
+    DEFAULT_CONTROL,
+    NO_TAGS,
+    ControlSettings,
+    HostEntry,
+    register_congestion_control,
+)
 from sluice.dataplane.sockopt import Attachment
 from sluice.dataplane.tagger import TagSettings
 from sluice.policy.tags import ATTAINED_FIRST, attained_tag
@@ -127,7 +133,7 @@ def test_a_connection_with_another_control_has_no_tag(host: Host, why: str) -> N
             host.pair.b.sysctl("net.ipv4.tcp_ecn", 0)
             host.pair.b.sysctl("net.ipv4.tcp_congestion_control", "reno")
             with host.pair.b:
-                host.entries.forget()
+                host.entries.set(DEFAULT_CONTROL)
         with host.pair.connection() as (client, server):
             if why == "its program selects another":
                 client.setsockopt(*option)
