@@ -3,7 +3,8 @@
 
 The first rack's switch keeps web1 and web2 apart from web3: an Open vSwitch with VLANs and without a controller; two of
 them behind one another with rules of their own, STP, patch ports and a bond; two bridges of Linux, one bridge of Linux
-that filters VLANs, or OVN, whose tunnel to the other rack leaves at a port with queues, too.
+that filters VLANs; a router without a route to web3; or OVN, whose tunnel to the other rack leaves at a port with
+queues, too.
 """
 
 import os
@@ -42,7 +43,7 @@ EVERY = range(tags.TAG_COUNT)
 
 
 OPEN_VSWITCH, LINUX, FILTERING, OVN = "Open vSwitch", "Linux bridges", "Linux bridge with VLANs", "OVN"
-BONDED = "Open vSwitch with a bond"
+BONDED, ROUTER = "Open vSwitch with a bond", "router"
 OVN_SCRIPT = SCRIPT.with_name("ovn")
 _LEARNED = re.compile(r"table=6[67]\b")
 """Tables of OVN's chassis with the addresses that it learns from traffic."""
@@ -59,6 +60,9 @@ class Rack(Racks):
             qdisc = self.inside("rack1", ["tc", "qdisc", "show", "dev", "nic-web2", "root"])
             vlans = self.inside("rack1", ["bridge", "vlan", "show"])
             return self.inside("rack1", ["bridge", "link", "show"]) + vlans + qdisc
+        if self.kind == ROUTER:
+            routes = self.inside("rack1", ["ip", "route", "show"])
+            return routes + self.inside("rack1", ["tc", "qdisc", "show", "dev", "nic-web2", "root"])
         ports = self.vsctl("rack1", "--columns=name,tag,vlan_mode,trunks,qos,external_ids", "list", "port")
         flows = self.flows("rack1", bridge="br-int" if self.kind == OVN else BRIDGES["rack1"])
         rows = sorted(ports.split("\n\n"))
@@ -84,6 +88,15 @@ def keep_apart(racks: Rack) -> None:
         racks.change(OVN_SCRIPT, "up")
         return
     racks.vsctl("rack1", "del-br", "br-front")
+    if racks.kind == ROUTER:
+        racks.inside("rack1", ["sysctl", "-qw", "net.ipv4.ip_forward=1"])
+        for server in ("web1", "web2"):
+            port, answers = f"nic-{server}", "net.ipv4.{}.nic-{}.proxy_{}"
+            racks.inside("rack1", ["sysctl", "-qw", f"{answers.format('conf', server, 'arp')}=1"])
+            racks.inside("rack1", ["sysctl", "-qw", f"{answers.format('neigh', server, 'delay')}=0"])
+            racks.inside("rack1", ["ip", "address", "add", "10.9.0.254/32", "dev", port])
+            racks.inside("rack1", ["ip", "route", "add", ADDRESSES[server], "dev", port])
+        return
     if racks.kind == FILTERING:
         bridge_of = dict.fromkeys((10, 20), "br-vlans")
         filtering = ["vlan_filtering", "1", "vlan_default_pvid", "0"]
@@ -138,7 +151,7 @@ def obstacle(kind: str) -> str | None:
     return None
 
 
-@pytest.fixture(scope="module", params=[OPEN_VSWITCH, BONDED, LINUX, FILTERING, OVN])
+@pytest.fixture(scope="module", params=[OPEN_VSWITCH, BONDED, LINUX, FILTERING, ROUTER, OVN])
 def racks(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Rack]:
     if problem := obstacle(request.param):
         pytest.skip(problem)
