@@ -52,8 +52,8 @@ def test_its_packets_leave_the_node_with_tags_and_its_limits_stay(
     container.sysctl("net.ipv4.tcp_congestion_control", control)
     with ExitStack() as stack:
         entry = stack.enter_context(HostEntry())
-        entry.set(settings, settings)  # of the machine, as its agent does
-        stack.callback(entry.forget)
+        with container:  # not for the whole machine, as its agent does, because other tests run there
+            entry.set(settings)
         capture = stack.enter_context(Capture(pair.b, "eth0"))
         listener = stack.enter_context(listen(pair.b, V4["b"], control))
         client, server = (stack.enter_context(end) for end in dial(container, listener))

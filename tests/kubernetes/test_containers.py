@@ -13,23 +13,25 @@ import subprocess
 import tarfile
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
-from sluice.dataplane.congestion import in_first_namespace
+from sluice.dataplane.congestion import ControlSettings, HostEntry, in_first_namespace, kernel_parts
+from sluice.dataplane.tagger import TagSettings
 from sluice.hostagent import watch as flow_watch
 from sluice.hostagent.spool import Spool
 from sluice.hostagent.watch import FlowWatch
+from sluice.policy.tags import ATTAINED_FIRST
 from sluice.policy.wire.records import FlowRecord
 from sluice.runtime.command import CommandFailed, run
 from sluice.runtime.process import spawn, stop
 from sluice.runtime.wait import wait_until
 from tests.kernel.cni import PLUGINS, connect_container
-from tests.kernel.lab import Namespace, listen
+from tests.kernel.lab import Namespace, dial, listen, send_and_receive
 
 IMAGE = "sluice.test/links:latest"
 SUBNET, GATEWAY = "10.23.0.0/24", "10.23.0.1"
@@ -205,6 +207,28 @@ def test_a_flow_of_a_container_that_has_ended_has_its_name(
             assert len(arrived.read()) == SIZE_BYTES
     record = wait_until(lambda: record_to(watch, port), "the flow is recorded")
     assert (record.src, record.label, record.bytes) == ("node1", label, SIZE_BYTES)
+
+
+def test_sockets_of_a_container_carry_tags_as_the_machines_agent_says(
+    node: tuple[Namespace, Namespace], watch: FlowWatch
+) -> None:
+    """A namespace without an agent has the settings of the machine. This test changes those."""
+    network, container = node
+    control = "sluice_dctcp"
+    settings = ControlSettings(control=control, tags=TagSettings(60_000_000_000))
+    with ExitStack() as stack:
+        for part in kernel_parts():
+            stack.enter_context(part)
+        entry = stack.enter_context(HostEntry())
+        entry.set(settings, settings)
+        stack.callback(entry.forget)
+        for place in node:
+            place.sysctl("net.ipv4.tcp_ecn", 1)
+        container.sysctl("net.ipv4.tcp_congestion_control", control)
+        listener = stack.enter_context(listen(network, GATEWAY, control))
+        client, server = (stack.enter_context(end) for end in dial(container, listener))
+        send_and_receive(client, server, 100_000)
+        assert client.getsockopt(socket.IPPROTO_IP, socket.IP_TOS) >> 2 > ATTAINED_FIRST
 
 
 def see(watch: FlowWatch, listener: socket.socket, label: str) -> None:
