@@ -13,7 +13,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
-from functools import cache
+from functools import cache, partial
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -69,21 +69,22 @@ _MOST_AT_ONCE = 10_000
 
 def load_flow_table(path: Path) -> FlowTable:
     """Return the table in a file. Its rows are read later. Raises FieldError, OSError and ValueError."""
+    delimiter = ","
+    rows: Callable[[], Iterator[Row]] = partial(_parquet_rows, path)
     if path.suffix == ".parquet":
         from pyarrow import parquet
 
-        table = parquet.ParquetFile(path)
-        return FlowTable(str(path), table.schema_arrow.names, _parquet_rows(table))
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        header = file.readline()
+        columns = parquet.read_schema(path).names
+    else:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            header = file.readline()
         delimiter = ";" if ";" in header and "," not in header else ","
         columns = [column.strip() for column in next(csv.reader([header], delimiter=delimiter), [])]
-        first = next((row for _, row in _csv_rows(path, columns, delimiter)), {})
-    is_addressed = all(_address(first.get(end)) for end in _ENDS)
-    hosts = _hosts_by_address(_csv_rows(path, columns, delimiter)) if is_addressed else {}
+        rows = partial(_csv_rows, path, columns, delimiter)
+    first = next((row for _, row in rows()), {})
+    hosts = _hosts_by_address(rows()) if all(_address(first.get(end)) for end in _ENDS) else {}
     change, said = _as_our_columns(columns, first, delimiter, hosts)
-    rows = ((place, change(row)) for place, row in _csv_rows(path, columns, delimiter))
-    return FlowTable(str(path), columns, rows, "; ".join(said))
+    return FlowTable(str(path), columns, ((place, change(row)) for place, row in rows()), "; ".join(said))
 
 
 _EPOCH_S = 10**8
@@ -127,11 +128,11 @@ def _as_our_columns(
         if delimiter == ";":
             values = {name: value.replace(",", ".") for name, value in values.items()}
         if numbered:
-            values |= {end: f"h{int(values[end]) + 1}" for end in _ENDS if values[end].strip().isdigit()}
+            values |= {end: f"h{int(values[end]) + 1}" for end in _ENDS if str(values[end]).strip().isdigit()}
         if hosts:
             values |= {end: hosts[address] for end in _ENDS if (address := _address(values[end]))}
-        if since is not None and time is not None and _is_decimal(values[time]):
-            values[time] = str(Decimal(values[time]) - since)
+        if since is not None and time is not None and _is_decimal(text := str(values[time])):
+            values[time] = str(Decimal(text) - since)
         return values
 
     return change, said
@@ -161,10 +162,12 @@ def _csv_rows(path: Path, columns: Sequence[str], delimiter: str) -> Iterator[Ro
             raise FieldError(f"line {lines.line_num + 1}", f"cannot be read: {error}") from None
 
 
-def _parquet_rows(file: Any) -> Iterator[Row]:
+def _parquet_rows(path: Path) -> Iterator[Row]:
+    from pyarrow import parquet
+
     number = 0
     try:
-        for batch in file.iter_batches(batch_size=_MOST_AT_ONCE):
+        for batch in parquet.ParquetFile(path).iter_batches(batch_size=_MOST_AT_ONCE):
             for row in batch.to_pylist():
                 number += 1
                 yield f"row {number}", row

@@ -2,12 +2,14 @@
 """Scenario, distribution and flow files, also those of other simulators: flow lists, sizes and a topology."""
 
 from collections.abc import Callable
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from pyarrow import csv as pacsv
 from pyarrow import parquet
 
 from sluice import topologies
@@ -252,6 +254,17 @@ def test_a_list_of_flows_is_known_by_its_content_and_one_line_says_how(
     assert len(lines) == bool(said), "once"
     assert not said or lines[0].startswith(f"{path}: ")
     assert not said or lines[0].endswith(said)
+
+
+@pytest.mark.parametrize("name", ["epoch.csv", "extra.csv", "tiny.csv", "numbers.csv", "addresses.csv"])
+def test_a_table_in_parquet_is_understood_as_its_text(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    text, said, expected = LISTS[name]
+    path = tmp_path / "flows.parquet"
+    parquet.write_table(pacsv.read_csv(BytesIO(text.encode())), path)
+    assert listed(path) == expected
+    assert capsys.readouterr().err.rstrip() == (f"{path}: {said}" if said else "")
 
 
 WRONG = [
