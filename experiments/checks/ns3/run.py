@@ -130,17 +130,17 @@ EXPERIMENT = Experiment(
 SPEED_ABOUT = """\
 How fast both simulators are: packet-hops a second under DCTCP on the fabric of PIAS's evaluation, with equal flows.
 
-ns-3 and our run without `threads` each have one core, and CPU time counts. The runs with `threads` follow one after
-another, and wall-clock time counts, so two threads need two free cores. ns-3's release cannot use several."""
+The runs follow one after another. ns-3 and our runs without `threads` and with one each have one core, and CPU time
+counts. Wall-clock time counts for two threads, which need two free cores. ns-3's release cannot use several."""
 
-LEAST = 100
-"""Our simulator is at least this many times as fast as ns-3."""
+LEAST = 300
+"""Our simulator is at least this many times as fast as ns-3 on one core, with `threads = 1`."""
 THREADS = (1, 2)
 
 
 @dataclass(frozen=True)
 class Speeds:
-    """Packet-hops for each second of CPU time, or of wall-clock time on threads; and mean FCTs."""
+    """Packet-hops for each second of CPU time, or of wall-clock time on several threads; and mean FCTs."""
 
     ns3: float
     ours: float
@@ -161,7 +161,8 @@ def speed_measure(given: Given) -> Speeds:
         scenario, topology, flows = cases.speed_case(given.flows, threads).made(1)
         began = time.perf_counter()
         outcome = run_on_ours(scenario, topology, flows, cases.END_S, None)
-        on_threads[threads] = outcome.packet_hops / (time.perf_counter() - began)
+        seconds = outcome.seconds if threads == 1 else time.perf_counter() - began
+        on_threads[threads] = outcome.packet_hops / seconds
     return Speeds(
         ns3.packet_hops / ns3.seconds,
         ours.packet_hops / ours.seconds,
@@ -171,12 +172,15 @@ def speed_measure(given: Given) -> Speeds:
 
 
 def speed_claims(speeds: Speeds) -> list[Claim]:
-    times = speeds.ours / speeds.ns3
+    without, one, *others = (speed / speeds.ns3 for speed in (speeds.ours, *speeds.on_threads.values()))
     return [
-        Claim("packet-hops a CPU second, over ns-3's", f"≥ {LEAST}", f"{times:.0f}", times >= LEAST),
+        Claim(
+            "packet-hops a CPU second with threads = 1, over ns-3's", f"≥ {LEAST}", f"{one:.0f}", one >= LEAST
+        ),
+        noted("the same without threads", f"{without:.0f}"),
         *(
-            noted(f"threads = {threads}, packet-hops a second over ns-3's", f"{speed / speeds.ns3:.0f}")
-            for threads, speed in speeds.on_threads.items()
+            noted(f"packet-hops a second with threads = {threads}, over ns-3's", f"{times:.0f}")
+            for threads, times in zip(THREADS[1:], others, strict=True)
         ),
         noted("mean FCT over ns-3's", f"{speeds.fct_ratio:.3f}"),
     ]
@@ -194,7 +198,7 @@ def speed_table(speeds: Speeds) -> str:
 
 
 SPEED = Experiment(
-    claim=f"Our simulator is {LEAST} times as fast as ns-3 on the same fabric and flows.",
+    claim=f"Our simulator is {LEAST} times as fast as ns-3 on one core, on the same fabric and flows.",
     minutes=5,
     about=SPEED_ABOUT,
     runner=Script(speed_measure),

@@ -168,9 +168,9 @@ def arrived(sink: Path, since_at: float) -> tuple[float, float]:
     return tagged / max(1, packets), 8 * size / max(1, took_s) / RATE_BPS
 
 
-def measure_block(place: Place, scheme: str, measure_s: float) -> Block:
-    """Put a policy in force while flows go on, and measure once it is in use everywhere."""
-    engine, put, sink = place
+def put_in_force(place: Place, scheme: str) -> None:
+    """Put a policy in force while flows go on, and wait until all agents apply it."""
+    engine, put, _ = place
     answer = put(POLICIES[scheme])
     if not answer.ok:
         raise SluiceError(f"scheme {scheme} was refused: {answer.body.decode(errors='replace')}")
@@ -183,6 +183,12 @@ def measure_block(place: Place, scheme: str, measure_s: float) -> Block:
         )
 
     wait_until(applied, f"all agents apply {scheme}")
+
+
+def measure_block(place: Place, scheme: str, measure_s: float) -> Block:
+    """Put a policy in force, and measure once it is in use everywhere."""
+    engine, _, sink = place
+    put_in_force(place, scheme)
     time.sleep(SETTLE_S)
     began_at = time.time()
     time.sleep(measure_s)
