@@ -218,8 +218,9 @@ class Agent:
     def _status(self) -> HostHeartbeat:
         sent = self._traffic.statistics
         received = self._receiver.statistics if self._receiver else ReceiverStatistics()
-        problems = filter(None, (self._control.problem, self._tagger.problem, self._tagger.guests.problem))
-        fallback_reason = "; ".join(problems)
+        tagger = self._tagger
+        problems = (self._control.problem, tagger.problem, tagger.lossless_problem, tagger.guests.problem)
+        fallback_reason = "; ".join(filter(None, problems))
         return HostHeartbeat(
             pid=os.getpid(),
             policy_version=self._policy_version,

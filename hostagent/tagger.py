@@ -16,6 +16,7 @@ from sluice.dataplane.clsact import RunCheck, skipped
 from sluice.dataplane.sockopt import SocketHook
 from sluice.dataplane.tagger import Tagger, TagSettings
 from sluice.hostagent.link import HostLink, tag_burst_bytes, traffic
+from sluice.hostagent.lossless import lossless_problem
 from sluice.policy import tags
 from sluice.policy.errors import EnvironmentLacking, SluiceError
 from sluice.policy.wire.agents import ForeignDscp, HostSettings
@@ -142,6 +143,8 @@ class HostTagger:
         """The most payload that can leave under one tag; None while packets leave untagged."""
         self.problem = ""
         """Why packets leave untagged although they should be tagged; empty if they are tagged."""
+        self.lossless_problem = ""
+        """Why tagged packets may come into a class that belongs to RDMA; empty if they do not."""
 
     def attach(self) -> None:
         """Attach the filters before those of others, and replace one that a killed agent left.
@@ -207,6 +210,8 @@ class HostTagger:
         if settings != self._set:
             self._tagger.set(settings)
             self._set = settings
+            acts_on = self._interfaces if settings.writes else ()
+            self.lossless_problem = lossless_problem(acts_on, settings.reserved_dscp)
         self.guests.follow(self._tagger, looks)
         if looks:
             self._look(self._tagger)

@@ -22,6 +22,7 @@ from sluice.dataplane.build import KERNEL_BTF
 from sluice.dataplane.loader import LINKS_SINCE, STRUCT_OPS_SINCE, kernel_version
 from sluice.dataplane.port import PortProgram
 from sluice.dataplane.watch import Watch
+from sluice.hostagent.lossless import lossless_dscps, physical_cards
 from sluice.policy.controls import LAST_RESORT, ours
 from sluice.policy.errors import EnvironmentLacking, SluiceError
 from sluice.runtime.command import CommandFailed, run
@@ -347,6 +348,17 @@ def check_socket_hook(kernel: Kernel) -> Iterator[Check]:
     yield tried(HOOK, attempt, kernel.hook_remedy(is_mounted))
 
 
+def check_lossless(_: Kernel) -> Iterator[Check]:
+    """What a policy needs beside RDMA. It is no fault of the machine."""
+    found = {card: dscps for card in physical_cards() if (dscps := lossless_dscps(card))}
+    texts = [f"{card} has PFC for DSCP {', '.join(map(str, dscps))}" for card, dscps in found.items()]
+    needed = sorted(set().union(*found.values()))
+    detail = (
+        f"{'; '.join(texts)}: policies need reserved_dscp = {needed}" if found else "no card has PFC by DSCP"
+    )
+    yield Check("lossless classes", True, detail, "")
+
+
 def check_datapaths(_: Kernel) -> Iterator[Check]:
     kinds = (
         "kernel and userspace"
@@ -370,6 +382,7 @@ OF_ROOT: tuple[tuple[str, Callable[[Kernel], Iterable[Check]]], ...] = (
     ("struct_ops", check_struct_ops),
     ("setsockopt hook", check_socket_hook),
     ("flow watch", check_watch),
+    ("lossless classes", check_lossless),
     ("Open vSwitch datapaths", check_datapaths),
 )
 """Name of a group, and its checks."""
