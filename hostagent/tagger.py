@@ -209,9 +209,10 @@ class HostTagger:
             settings = replace(tag_settings(desired), priorities=self._link.priorities(desired.queue_of_tag))
         if settings != self._set:
             self._tagger.set(settings)
+            if (settings.writes, settings.reserved_dscp) != (self._set.writes, self._set.reserved_dscp):
+                acts_on = self._interfaces if settings.writes else ()
+                self.lossless_problem = lossless_problem(acts_on, settings.reserved_dscp)
             self._set = settings
-            acts_on = self._interfaces if settings.writes else ()
-            self.lossless_problem = lossless_problem(acts_on, settings.reserved_dscp)
         self.guests.follow(self._tagger, looks)
         if looks:
             self._look(self._tagger)
