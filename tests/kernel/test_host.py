@@ -9,6 +9,7 @@ import pytest
 
 from sluice.dataplane.clsact import FEW_PACKETS
 from sluice.dataplane.congestion import DEFAULT_CONTROL, ControlSettings, HostEntry
+from sluice.hostagent import lossless
 from sluice.hostagent.control import HostControl
 from sluice.hostagent.link import HostLink
 from sluice.hostagent.tagger import CHECK_EVERY, HostTagger
@@ -109,6 +110,26 @@ def test_tagger__is_a_problem_while_a_program_before_it_ends_the_chain(pair: Pai
         assert (tagger.attached, tagger.problem) == (True, "")
         with pair.a:
             tagger.detach()
+
+
+def test_tagger__names_dscps_of_a_lossless_class_while_the_policy_may_write_them(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lossless, "_at_card", {"eth0": {26}}.get)
+    with pair.a:
+        tagger = HostTagger(["eth0"])
+        tagger.attach()
+    believing, reserving = (
+        HostSettings.of(Policy.from_document({"scheme": "pias", "reserved_dscp": dscps}))
+        for dscps in ([], [26])
+    )
+    problems = []
+    for settings in (believing, reserving, believing, replace(believing, acts=False)):
+        tagger.update(settings)
+        problems.append(tagger.lossless_problem.partition(":")[0])
+    assert problems == ["eth0 has PFC for DSCP 26", ""] * 2
+    with pair.a:
+        tagger.detach()
 
 
 def test_cards__packets_of_each_have_tags_and_queues(pair: Pair) -> None:
