@@ -39,7 +39,7 @@ from tests.deploy.racks import SCRIPT as TWO_RACKS
 
 HERE, PACKAGES = Path(__file__).parent, ROOT / "build/packages"
 HOSTS, CONTAINERS, OVN, GUEST = PLACES = ("hosts", "containers", "ovn", "guest")
-RATE_BPS = 5_000_000
+RATE_BPS = 2_500_000
 """Of the port to the receiver, and of each sender's link."""
 PLAIN = "plain"
 POLICIES: Mapping[str, Mapping[str, Any]] = read_document(HERE / "policies.toml")

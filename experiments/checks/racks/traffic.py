@@ -16,7 +16,7 @@ import sys
 import time
 
 PORT = 5001
-SIZES_BYTES = {"small": 20_000, "elephant": 2_000_000}
+SIZES_BYTES = {"small": 20_000, "elephant": 1_000_000}
 PAUSE_S = {"small": 0.05, "elephant": 0.0}
 WINDOW_BYTES = 32_000
 """What the receiver offers, or a little more. Two elephants then keep a queue of one length, and overflow no buffer."""
