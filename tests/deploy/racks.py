@@ -88,10 +88,11 @@ class Racks:
         """Run a program on a machine and return its output. Raises CommandFailed."""
         return run(["ip", "netns", "exec", self.namespace(machine), *argv], timeout_s=timeout_s)
 
-    def reaches(self, source: str, to: str, seconds: int = 15) -> bool:
-        """Whether one of many pings comes back. On a busy machine, that may take seconds."""
+    def reaches(self, source: str, to: str, seconds: int = 200) -> bool:
+        """Whether one of many pings comes back. On a busy machine, that may take long."""
         try:
-            self.inside(source, ["ping", "-c", "1", "-i", "0.2", "-w", str(seconds), ADDRESSES[to]])
+            argv = ["ping", "-c", "1", "-i", "0.2", "-w", str(seconds), ADDRESSES[to]]
+            self.inside(source, argv, timeout_s=seconds + 60)
         except CommandFailed:
             return False
         return True

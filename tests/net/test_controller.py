@@ -275,7 +275,7 @@ def test_a_restarted_controller_changes_no_right_rule_and_keeps_learned_threshol
     died = time.monotonic()
     network.kill_controller()
     output = network.bed.exec(
-        "h1", ["ping", "-c", "20", "-i", "0.02", "-W", "2", network.topology.hosts[2].ipv4]
+        "h1", ["ping", "-c", "20", "-i", "0.02", "-W", "60", network.topology.hosts[2].ipv4]
     )
     assert " 0% packet loss" in output
     network.take_over()

@@ -74,7 +74,7 @@ def sent_over(fabric: Controlled, flows: int, packets: int, receiver: Host, fami
 @pytest.mark.parametrize("family", ["ipv4", "ipv6"])
 def test_every_pair_of_hosts_is_connected(fabric: Controlled, family: str) -> None:
     for source, to in combinations(fabric.topology.hosts, 2):
-        argv = ["ping", "-c", "2", "-i", "0.05", "-W", "2", getattr(to, family)]
+        argv = ["ping", "-c", "2", "-i", "0.05", "-W", "60", getattr(to, family)]
         assert " 0% packet loss" in fabric.bed.exec(source.name, argv)
 
 

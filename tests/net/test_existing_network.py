@@ -110,7 +110,7 @@ def test_wrong_port__is_named_and_everyone_is_still_reached(racks: Racks, descri
 
     wait_until(kinds, "its begin is an event")
     assert racks.reaches("web1", "db1")
-    racks.inside("web1", ["ping", "-c", "1", "-W", "2", "10.9.0.101"])
+    racks.inside("web1", ["ping", "-c", "1", "-W", "20", "10.9.0.101"])
     apply(racks, described)
     wait_until(lambda: len(kinds()) == 2, "its end is an event")
     assert kinds() == ["network-problem", "network-solved"]
@@ -216,9 +216,9 @@ def test_other_traffic__multicast_neighbours_vlans_and_long_frames(racks: Racks,
         ("web2", "eth0"),
     ):
         racks.inside(machine, ["ip", "link", "set", interface, "mtu", "9000"])
-    racks.inside("web1", ["ping", "-c", "3", "-i", "0.2", "-W", "1", "-M", "do", "-s", "8972", "10.9.0.12"])
+    racks.inside("web1", ["ping", "-c", "3", "-i", "0.2", "-W", "20", "-M", "do", "-s", "8972", "10.9.0.12"])
     racks.inside("web1", ["ip", "-6", "neigh", "flush", "dev", "eth0"])
-    racks.inside("web1", ["ping", "-6", "-c", "3", "-i", "0.2", "-W", "1", "2001:db8:9::12"])
+    racks.inside("web1", ["ping", "-6", "-c", "3", "-i", "0.2", "-W", "20", "2001:db8:9::12"])
     racks.sluice("policy", "act", "--nowhere")
     racks.stop("ports-rack1")
 

@@ -36,7 +36,7 @@ def counter(bed: Testbed, host: str, name: str) -> int:
 def test_all_hosts_reach_each_other_by_both_families(testbed: Testbed) -> None:
     for source, to in combinations(testbed.topology.hosts, 2):
         for address in (to.ipv4, to.ipv6):
-            testbed.exec(source.name, ["ping", "-c", "1", "-W", "2", address])
+            testbed.exec(source.name, ["ping", "-c", "1", "-W", "60", address])
 
 
 @pytest.fixture(scope="module")
@@ -172,7 +172,7 @@ def test_leaf_spine__every_pair_is_connected_despite_a_dead_link(
         install(bed)
         names = [host.name for host in bed.topology.hosts]
         for source, to in zip(names, names[1:] + names[:1], strict=True):
-            bed.exec(source, ["ping", "-c", "1", "-W", "2", bed.topology.host_by_name[to].ipv6])
+            bed.exec(source, ["ping", "-c", "1", "-W", "60", bed.topology.host_by_name[to].ipv6])
         assert set(bed.port_agent_state().attached) == {port.interface for port in bed.topology.ports}
         for end in ("s1-eth2", "s4-eth1"):
             assert "DOWN" in bed.exec(None, ["ip", "link", "show", end])

@@ -166,7 +166,7 @@ def test_one_address_in_two_vlans_is_two_hosts(racks: Racks) -> None:
     )
     for db, (near, far) in {"db1": ("web1", "web2"), "db2": ("web2", "web1")}.items():
         before = echoes(racks, near), echoes(racks, far)
-        racks.inside(db, ["ping", "-c", "3", "-i", "0.2", "-W", "5", ADDRESSES["web1"]])
+        racks.inside(db, ["ping", "-c", "3", "-i", "0.2", "-W", "20", ADDRESSES["web1"]])
         assert (echoes(racks, near) - before[0], echoes(racks, far) - before[1]) == (3, 0)
     racks.inside("web2", ["ip", "link", "set", "eth0", "address", MAC["web2"]])
     racks.inside("web2", ["ip", "address", "delete", "10.9.0.11/24", "dev", "eth0"])
