@@ -44,7 +44,7 @@ RATE_BPS = 2_500_000
 PLAIN = "plain"
 POLICIES: Mapping[str, Mapping[str, Any]] = read_document(HERE / "policies.toml")
 AGREES, LEAST_TAGGED, LEAST_CARRIED = 0.1, 0.99, 0.9
-SETTLE_S = 10.0
+SETTLE_S = 20.0
 """After all agents apply a policy: by then elephants have connections with its congestion control."""
 BOOT_S = 900.0
 MACHINES_CONTROL = Path("/proc/sys/net/ipv4/tcp_congestion_control")
@@ -277,7 +277,7 @@ def table(outcome: Outcome) -> str:
 
 EXPERIMENT = Experiment(
     claim="Small flows of containers and of a virtual machine gain from Sluice as those of testbed hosts do.",
-    minutes=55,
+    minutes=70,
     runner=Script(measure),
     on=(TESTBED,),
     options=(
