@@ -6,7 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from experiments.checks.racks.run import CONTAINERS, HOSTS, POLICIES, Block, Outcome, arrived, claims, table
+from experiments.checks.racks.run import (
+    CONTAINERS,
+    HOSTS,
+    POLICIES,
+    RATE_BPS,
+    Block,
+    Outcome,
+    arrived,
+    claims,
+    table,
+)
 
 
 def blocks(*means_ms: float, tagged: float = 1.0) -> list[Block]:
@@ -48,7 +58,7 @@ def test_table__names_the_difference_of_gains_for_guests_only() -> None:
 
 def test_arrived__since_a_time_by_differences_of_counts(tmp_path: Path) -> None:
     sink = tmp_path / "sink.jsonl"
-    counts = [(10.0, 5, 0, 100), (11.0, 100, 0, 1000), (13.0, 300, 150, 1_251_000)]
+    counts = [(10.0, 5, 0, 100), (11.0, 100, 0, 1000), (13.0, 300, 150, 1000 + RATE_BPS // 4)]
     lines = [json.dumps(dict(zip(("at", "packets", "tagged", "bytes"), one, strict=True))) for one in counts]
     sink.write_text("\n".join([*lines, '{"at": 13.5, "pack']))
     assert arrived(sink, since_at=11.0) == (150 / 200, 1.0)
