@@ -7,6 +7,7 @@ TCP with such a DSCP comes into a class that is never dropped, and pauses others
 import json
 from collections.abc import Collection, Sequence
 from pathlib import Path
+from subprocess import SubprocessError
 from typing import Any
 
 from sluice.policy.schemes.ports import HIGHEST, LOWEST
@@ -31,7 +32,7 @@ def _at_card(card: str) -> set[int]:
         enabled = _shown("pfc", card)["prio_pfc"]
         classes = _shown("app", card).get("dscp_prio", ()) if any(enabled) else ()
         return {int(dscp) for dscp, priority in classes if enabled[priority]}
-    except (OSError, CommandFailed, ValueError, LookupError, TypeError, AttributeError):
+    except (OSError, SubprocessError, CommandFailed, ValueError, LookupError, TypeError, AttributeError):
         return set()
 
 

@@ -3,6 +3,7 @@
 
 import json
 from pathlib import Path
+from subprocess import TimeoutExpired
 
 import pytest
 
@@ -55,6 +56,16 @@ def test_problem__names_what_the_policy_lacks(card: Path) -> None:
 def test_dscps__none(card: Path, pfc: object, app: object) -> None:
     (card / "pfc").write_text(json.dumps(pfc))
     (card / "app").write_text(json.dumps(app))
+    assert lossless_dscps("eth0") == []
+
+
+def test_dscps__none_from_a_tool_that_hangs(card: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The agent goes on."""
+
+    def hang(argv: list[str], *, timeout_s: float) -> str:
+        raise TimeoutExpired(argv, timeout_s)
+
+    monkeypatch.setattr(lossless, "run", hang)
     assert lossless_dscps("eth0") == []
 
 
