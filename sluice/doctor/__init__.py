@@ -22,7 +22,7 @@ from sluice.dataplane.build import KERNEL_BTF
 from sluice.dataplane.loader import LINKS_SINCE, STRUCT_OPS_SINCE, kernel_version
 from sluice.dataplane.port import PortProgram
 from sluice.dataplane.watch import Watch
-from sluice.hostagent.lossless import lossless_dscps, physical_cards
+from sluice.hostagent.lossless import lossless_problem, physical_cards
 from sluice.policy.controls import LAST_RESORT, ours
 from sluice.policy.errors import EnvironmentLacking, SluiceError
 from sluice.runtime.command import CommandFailed, run
@@ -350,12 +350,7 @@ def check_socket_hook(kernel: Kernel) -> Iterator[Check]:
 
 def check_lossless(_: Kernel) -> Iterator[Check]:
     """What a policy needs beside RDMA. It is no fault of the machine."""
-    found = {card: dscps for card in physical_cards() if (dscps := lossless_dscps(card))}
-    texts = [f"{card} has PFC for DSCP {', '.join(map(str, dscps))}" for card, dscps in found.items()]
-    needed = sorted(set().union(*found.values()))
-    detail = (
-        f"{'; '.join(texts)}: policies need reserved_dscp = {needed}" if found else "no card has PFC by DSCP"
-    )
+    detail = lossless_problem(physical_cards(), reserved_dscp=()) or "no card has PFC by DSCP"
     yield Check("lossless classes", True, detail, "")
 
 
