@@ -90,8 +90,6 @@ class NetworkKeeper:
         """Port → the port whose frames arrive there, and when the last one did."""
         self._hosts: dict[SeenHost, int] = {}
         """Host and its place → when it was first seen there."""
-        self._has_moved = False
-        """Whether a host has several places."""
         self._remembering: set[int] = set()
         """Datapath ids of the switches that have said whom they remember since they connected."""
         self._agents: Mapping[str, str] = {}
@@ -186,7 +184,6 @@ class NetworkKeeper:
         elsewhere = {host: at_ns for host, at_ns in self._hosts.items() if host.at[0] != dpid}
         if self._hosts != elsewhere | remembered:
             self._hosts, self._dirty = elsewhere | remembered, True
-            self._has_moved = len({host.key for host in self._hosts}) < len(self._hosts)
 
     def departed(self, dpid: int, now_ns: int) -> list[SeenHost]:
         """Forget the hosts that have left this switch for another place. Return them for the switch to do the same.
@@ -194,8 +191,8 @@ class NetworkKeeper:
         Otherwise nothing would be new when a host returns, as after a failover and back, and the other place would
         count until its switch forgets the host.
         """
-        if not self._has_moved:
-            return []
+        if len({host.key for host in self._hosts}) == len(self._hosts):
+            return []  # as nearly always, and the search below sorts all hosts
         places = self._places()
         settled_ns = now_ns - DEPARTED_NS
         departed = [
@@ -208,7 +205,6 @@ class NetworkKeeper:
         ]
         for host in departed:
             del self._hosts[host]
-        self._has_moved = len(places) < len(self._hosts)
         return departed
 
     def _places(self) -> dict[str, SeenHost]:
