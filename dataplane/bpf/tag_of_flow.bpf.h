@@ -10,15 +10,11 @@
 /*
  * Does the segment belong to the declared flow? A segment from before the flow, or with data from after its last byte
  * does not. A flow of unknown size also ends with an idle gap: a sender with a known size may have to wait, and is not
- * done. `offset` counts the connection's bytes, as first_byte does.
+ * done. `before`: bytes of the flow before the segment, and more than any flow has if the segment is from before it.
  */
-static __always_inline int in_declared_flow(const struct declared_flow *declared, __u64 offset, __u64 attained,
+static __always_inline int in_declared_flow(const struct declared_flow *declared, __u64 before, __u64 attained,
 					    int has_data)
 {
-	__u64 before = offset - declared->first_byte; /* bytes of the flow before the segment */
-
-	if (offset < declared->first_byte)
-		return 0;
 	if (!(declared->fields & SLUICE_HAS_SIZE))
 		return before <= attained;
 	return has_data ? before < declared->size_bytes : before <= declared->size_bytes;
@@ -42,7 +38,7 @@ static __always_inline int tag_of_flow(const struct socket_flow *flow, __u64 off
 	const struct declared_flow *declared = &flow->declared;
 	__u64 shown = sl_tag_shown(attained, data_bytes), before = offset - declared->first_byte;
 
-	if (!in_declared_flow(declared, offset, attained, data_bytes > 0))
+	if (!in_declared_flow(declared, before, attained, data_bytes > 0))
 		return sl_attained_tag(shown);
 	if (flow->state.phase != SLUICE_SENDING)
 		return SL_TAG_BACKGROUND;
