@@ -246,8 +246,10 @@ DESCRIPTIONS = {
 
 Docker has no annotations there, and begins a name with a slash.
 """
+PODMAN, LISTS = Path("/var/lib/containers/storage"), "*-containers/*containers.json"
+"""Where Podman lists its containers, whose descriptions lack the names. The first star is the storage driver."""
 MOST_BYTES = 2**20
-"""A longer description tells nothing. Most have some 20 KB."""
+"""A longer file tells nothing. Most descriptions have some 20 KB, and a container in a list has half of one."""
 
 
 def container_name(cgroup_path: Sequence[str]) -> str | None:
@@ -276,6 +278,10 @@ def described_name(namespace: str, identity: str) -> str | None:
     for where, annotations in DESCRIPTIONS.items():
         with suppress(OSError), Path(where.format(namespace=namespace, id=identity)).open("rb") as file:
             return _name_in(file.read(MOST_BYTES), annotations)
+    for path in PODMAN.glob(LISTS):
+        with suppress(OSError), path.open("rb") as file:
+            if name := _name_listed(file.read(MOST_BYTES), identity):
+                return name
     return None
 
 
@@ -283,9 +289,19 @@ def _name_in(description: bytes, annotations: Iterable[str]) -> str:
     with suppress(ValueError, LookupError, TypeError, AttributeError, RecursionError):
         described = json.loads(description)
         described = described.get("annotations", described)
-        name = "/".join(described[key] for key in annotations).lstrip("/")[:MAX_LABEL]
-        return name if name.isprintable() else ""
+        return _printable("/".join(described[key] for key in annotations).lstrip("/"))
     return ""
+
+
+def _name_listed(containers: bytes, identity: str) -> str:
+    with suppress(ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        names = {one["id"]: one["names"] for one in json.loads(containers)}
+        return _printable(names[identity][0])
+    return ""
+
+
+def _printable(name: str) -> str:
+    return name[:MAX_LABEL] if name.isprintable() else ""
 
 
 class FlowWatch:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Flow records of containers and of a pod that containerd and Docker run, from an image that is made here.
+"""Flow records of containers and of a pod that containerd, Docker and Podman run, from an image that is made here.
 
-`make test-kubernetes` installs both. The daemons have folders of their own, and end with the tests.
+`make test-kubernetes` installs them. They have folders of their own, and the daemons end with the tests.
 """
 
 import io
@@ -11,6 +11,7 @@ import shutil
 import socket
 import subprocess
 import tarfile
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, suppress
@@ -357,5 +358,30 @@ def test_a_flow_of_a_container_of_docker_has_its_name(docker: Ctr, watch: FlowWa
         ended = threads.submit(docker, *words, "bash", "-c", f"{sent('127.0.0.1', port)}; cat <&3")
         see(watch, listener, "web.1")
         assert "0::/" in ended.result()
+    record = wait_until(lambda: record_to(watch, port), "the flow is recorded")
+    assert (record.src, record.label, record.bytes) == ("node1", "web.1", SIZE_BYTES)
+
+
+def test_a_flow_of_a_container_of_podman_has_its_name(
+    archive: Path, watch: FlowWatch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not shutil.which("podman"):
+        pytest.skip("this needs podman: `make test-kubernetes` installs it")
+    limits = "--ulimit=nofile=1000:1000", "--ulimit=nproc=1000:1000"  # to raise them needs a capability
+    words = ["--rm", "--name=web.1", "--network=host", *limits, "--volume=/usr:/usr:ro", IMAGE, "bash", "-c"]
+    # Podman takes no long path.
+    with tempfile.TemporaryDirectory() as folder, socket.create_server(("127.0.0.1", 0)) as listener:
+        monkeypatch.setattr(flow_watch, "PODMAN", Path(folder))
+        podman = ["podman", "--root", folder, "--runroot", f"{folder}/run", "--storage-driver=vfs"]
+        podman += ["--cgroup-manager=cgroupfs", "--events-backend=none"]
+        run([*podman, "load", "--input", str(archive)], timeout_s=120)
+        listener.settimeout(300)
+        port = listener.getsockname()[1]
+        with ThreadPoolExecutor() as threads:
+            program = f"{sent('127.0.0.1', port)}; cat <&3"
+            ended = threads.submit(run, [*podman, "run", *words, program], timeout_s=300)
+            see(watch, listener, "web.1")
+            assert "0::/" in ended.result()
+    remove_groups("libpod_parent")
     record = wait_until(lambda: record_to(watch, port), "the flow is recorded")
     assert (record.src, record.label, record.bytes) == ("node1", "web.1", SIZE_BYTES)

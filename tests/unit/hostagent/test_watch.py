@@ -426,6 +426,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The folder that stands for the root of a machine's files."""
     beneath = {f"{tmp_path}{where}": keys for where, keys in flow_watch.DESCRIPTIONS.items()}
     monkeypatch.setattr(flow_watch, "DESCRIPTIONS", beneath)
+    monkeypatch.setattr(flow_watch, "PODMAN", tmp_path / "var/lib/containers/storage")
     flow_watch.described_name.cache_clear()
     yield tmp_path
     flow_watch.described_name.cache_clear()
@@ -488,6 +489,27 @@ def test_container_name__what_docker_describes(root: Path, description: dict[str
     file.parent.mkdir(parents=True)
     file.write_text(json.dumps(description))
     assert container_name(("system.slice", f"docker-{ID}.scope")) == name
+
+
+@pytest.mark.parametrize("storage", ["vfs-containers/containers", "overlay-containers/volatile-containers"])
+@pytest.mark.parametrize(
+    ("containers", "name"),
+    [
+        pytest.param(
+            [{"id": "ab" * 32, "names": ["db"]}, {"id": ID, "names": ["web.1"]}], "web.1", id="named"
+        ),
+        pytest.param([{"id": "ab" * 32, "names": ["db"]}], ID[:12], id="not listed"),
+        pytest.param([{"id": ID}], ID[:12], id="without a name"),
+        pytest.param([{"id": ID, "names": [7]}], ID[:12], id="a number"),
+        pytest.param([{"id": ID, "names": ["a\nb"]}], ID[:12], id="unprintable"),
+        pytest.param({"id": ID}, ID[:12], id="no list"),
+    ],
+)
+def test_container_name__what_podman_lists(root: Path, storage: str, containers: object, name: str) -> None:
+    file = root / f"var/lib/containers/storage/{storage}.json"
+    file.parent.mkdir(parents=True)
+    file.write_text(json.dumps(containers))
+    assert container_name(("machine.slice", f"libpod-{ID}.scope", "container")) == name
 
 
 def test_container_name__has_a_bound(root: Path) -> None:
