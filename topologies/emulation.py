@@ -112,7 +112,7 @@ def start(
         )
         _run_all(host_commands, pid=pids[host.name])
     targets = controller_targets(settings.controllers, settings.ovs_dir)
-    shares = settings.behaviour.shares
+    shares = settings.behaviour.guaranteed
     ovs(commands.network(graph, controllers=targets, datapath_type=datapath_type, shares=shares).argv)
     return pids
 

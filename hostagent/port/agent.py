@@ -21,7 +21,7 @@ from sluice.dataplane.port_settings import PortSettings
 from sluice.hostagent.link import traffic
 from sluice.hostagent.port import settings as files
 from sluice.hostagent.port.machine_watch import MachineWatch, switch_losses
-from sluice.hostagent.port.queues import queue_rows, share_out
+from sluice.hostagent.port.queues import FASTEST_BPS, queue_rows, share_out
 from sluice.hostagent.port.settings import PortAgentSettings, port_settings
 from sluice.hostagent.reporter import Channel
 from sluice.policy.errors import SluiceError
@@ -142,9 +142,12 @@ class PortAgent:
         """Set the shares in Open vSwitch, which keeps them even after its restart."""
         try:
             rows = queue_rows(self.ovs)
-            change = share_out(rows, self.graph.ports, self.behaviour.shares)
+            change = share_out(rows, self.graph.ports, self.behaviour.guaranteed)
             if change:
                 self.ovs(change)
+                for port in self.graph.ports:
+                    if port.rate_bps > FASTEST_BPS and port.interface in self.attached.keys() - self.unqueued:
+                        self.classes_made(port)  # Open vSwitch has just set wrong rates
         except CommandFailed as error:
             log.warning("shares are not set yet: %s", error)
             return
@@ -154,7 +157,7 @@ class PortAgent:
         """Change all ports from the next packet on."""
         if behaviour == self.behaviour:
             return
-        self.shares_stand = self.shares_stand and behaviour.shares == self.behaviour.shares
+        self.shares_stand = self.shares_stand and behaviour.guaranteed == self.behaviour.guaranteed
         self.behaviour = behaviour
         self._set_all()
         if not self.shares_stand:

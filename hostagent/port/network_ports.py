@@ -341,8 +341,8 @@ class NetworkPorts:
         by_tc = [port for port in acting if port not in by_switch and not self._forwards(port)]
         self._own.give_back(self._own.held(beside=(port.interface for port in by_switch)))
         self._links.give_back(self._links.held() - {port.interface for port in by_tc})
-        self._own.take(by_switch, self._agent.behaviour.shares)
-        self._links.take(by_tc, self._agent.behaviour.shares)
+        self._own.take(by_switch, self._agent.behaviour.guaranteed)
+        self._links.take(by_tc, self._agent.behaviour.guaranteed)
 
     def _forwards(self, port: Port) -> bool:
         return self._agent.graph.switch_by_name[port.switch].forwards
@@ -358,7 +358,7 @@ class NetworkPorts:
 
     def _fit(self, port: Port) -> None:
         try:
-            fit(port, self._agent.behaviour.shares)
+            fit(port, self._agent.behaviour.guaranteed)
             self._mtu[port.interface] = mtu(port.interface)
         except (CommandFailed, OSError) as error:
             log.warning("%s: cannot fit its queues to its rate and MTU: %s", port.id, error)

@@ -22,7 +22,14 @@ from sluice.policy import tags
 from sluice.policy.controls import Need
 from sluice.policy.errors import FieldError, guess, shortened
 from sluice.policy.schema.entries import entry
-from sluice.policy.schema.field_kinds import PORT_NAMES, Override, ParameterValues, name_host, name_port
+from sluice.policy.schema.field_kinds import (
+    MAX_QUEUES,
+    PORT_NAMES,
+    Override,
+    ParameterValues,
+    name_host,
+    name_port,
+)
 from sluice.policy.schema.fields import POLICY_FIELDS, PolicyFields, read_fields
 from sluice.policy.schema.kinds import ListOf, Number, Whole
 from sluice.policy.schemes import Marking, Scheme, scheme_named
@@ -37,6 +44,8 @@ from sluice.policy.schemes.queues import QueueMap
 from sluice.policy.units import NS_PER_S
 
 DSCPS = 64
+LEFT_SHARE = 1 / 16
+"""Of the link, for each queue that a policy does not use."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +82,16 @@ class PortBehaviour(PortMarking):
     untagged_queue: int = entry(
         Whole(0, 7), "Queue of packets without a tag. Frames of the operator's VLANs use it, too.", default=0
     )
+
+    @property
+    def guaranteed(self) -> tuple[float, ...]:
+        """Guaranteed part of the link for each of the eight queues.
+
+        What still waits in the queues of the policy before would have to wait until all others are empty, and would
+        take room in the buffer meanwhile. Nothing else enters these queues, so their shares take nothing from others.
+        """
+        used = (*(self.shares or ()), *[0.0] * MAX_QUEUES)[: self.last_queue + 1]
+        return (*used, *[LEFT_SHARE] * (MAX_QUEUES - len(used)))
 
     def marking(self, *, edge: bool) -> PortMarking:
         """Marking of a port to a host (`edge`), or of a port to another switch."""

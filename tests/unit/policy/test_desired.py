@@ -10,7 +10,7 @@ import pytest
 from sluice.policy.controls import Need
 from sluice.policy.errors import FieldError
 from sluice.policy.fabrics import SIMULATOR, TESTBED, missing
-from sluice.policy.schema.desired import Policy, PortBehaviour
+from sluice.policy.schema.desired import LEFT_SHARE, Policy, PortBehaviour
 from sluice.policy.schema.entries import read, write
 from sluice.policy.schemes import SCHEMES
 from sluice.policy.schemes.ports import PortMarking, last_mark_bytes
@@ -88,6 +88,24 @@ def test_from_document__shares_default_to_what_the_lower_queues_keep() -> None:
     few = Policy.from_document({"scheme": "fish", "queues": 2, "thresholds": ["1MB"]})
     assert few.shares == (0.98, 0.02)
     assert Policy.from_document({"scheme": "pias"}).shares is None
+
+
+@pytest.mark.parametrize(
+    ("document", "guaranteed"),
+    [
+        ({"scheme": "tcp"}, (0.0, *[LEFT_SHARE] * 7)),
+        (
+            {"scheme": "pias", "queues": 4, "thresholds": [10_000, 20_000, 30_000]},
+            (*[0.0] * 4, *[LEFT_SHARE] * 4),
+        ),
+        ({"scheme": "fish", "queues": 2, "thresholds": ["1MB"]}, (0.98, 0.02, *[LEFT_SHARE] * 6)),
+        ({"scheme": "pias"}, (0.0,) * 8),
+    ],
+)
+def test_guaranteed__what_waits_in_queues_that_the_policy_lacks_does_not_wait_for_the_others(
+    document: dict[str, Any], guaranteed: tuple[float, ...]
+) -> None:
+    assert Policy.from_document(document).port_behaviour.guaranteed == guaranteed
 
 
 @pytest.mark.parametrize("strict", [None, []])

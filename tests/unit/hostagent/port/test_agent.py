@@ -281,8 +281,8 @@ def test_apply__shares_of_each_ports_own_rate_in_one_transaction(
     assert database.transactions == 0, "Open vSwitch starts with strict priorities"
     agent.apply(settings(1, scheme="pias", queues=2, thresholds=["10KB"], shares=[0.9, 0.1]))
     assert database.transactions == 1
-    assert [database.min_rate["s1-eth1", q] for q in range(3)] == [9_000_000, 1_000_000, 12_000]
-    assert [database.min_rate["s1-eth2", q] for q in range(3)] == [18_000_000, 2_000_000, 12_000]
+    assert [database.min_rate["s1-eth1", q] for q in range(3)] == [9_000_000, 1_000_000, 625_000]
+    assert [database.min_rate["s1-eth2", q] for q in range(3)] == [18_000_000, 2_000_000, 1_250_000]
     agent.apply(settings(2, scheme="pias"))
     assert set(database.min_rate.values()) == {12_000}
     assert agent.state().shares_stand
