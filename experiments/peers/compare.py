@@ -46,7 +46,7 @@ EQUAL = {"multipath": "per-flow", "packets_per_ack": 1}
 """Table [simulator] under equal rules; transport and buffer are then those of the scenario's first tables."""
 FLOWS = {
     "144": {"web-search": 10_000, "facebook-hadoop": 10_000, "data-mining": 1_500},
-    "320": {"web-search": 5_000, "facebook-hadoop": 20_000, "data-mining": 1_000},
+    "320": {"web-search": 5_000, "facebook-hadoop": 20_000, "data-mining": 5_000},
 }
 """Hosts → workload → flows of a run. Those of data mining have a mean of 7.5 MB."""
 TINY = "facebook-hadoop"
