@@ -44,8 +44,9 @@ RATE_BPS = 2_500_000
 PLAIN = "plain"
 POLICIES: Mapping[str, Mapping[str, Any]] = read_document(HERE / "policies.toml")
 AGREES, LEAST_TAGGED, LEAST_CARRIED = 0.1, 0.99, 0.9
-SETTLE_S = 20.0
-"""After all agents apply a policy: by then elephants have connections with its congestion control."""
+SETTLE_S, LOOK_S, ELEPHANT_S = 10.0, 4.0, 200.0
+"""After all agents apply a policy; the time in which no elephant of the policy before may be seen; and the longest time
+that one may take: it has no tag, so it can be in the last queue beside others that give way less."""
 BOOT_S = 900.0
 MACHINES_CONTROL = Path("/proc/sys/net/ipv4/tcp_congestion_control")
 """Containers inherit it. Hosts of the testbed have Reno before a policy acts on them, so these have it, too."""
@@ -168,6 +169,12 @@ def arrived(sink: Path, since_at: float) -> tuple[float, float]:
     return tagged / max(1, packets), 8 * size / max(1, took_s) / RATE_BPS
 
 
+def all_are_new(sink: Path, scheme: str) -> bool:
+    """Whether the packets of the last seconds have tags, or none under `plain`."""
+    tagged, _ = arrived(sink, time.time() - LOOK_S)
+    return 1 - tagged >= LEAST_TAGGED if scheme == PLAIN else tagged >= LEAST_TAGGED
+
+
 def put_in_force(place: Place, scheme: str) -> None:
     """Put a policy in force while flows go on, and wait until all agents apply it."""
     engine, put, _ = place
@@ -190,6 +197,7 @@ def measure_block(place: Place, scheme: str, measure_s: float) -> Block:
     engine, _, sink = place
     put_in_force(place, scheme)
     time.sleep(SETTLE_S)
+    wait_until(lambda: all_are_new(sink, scheme), f"all flows are of {scheme}", timeout_s=ELEPHANT_S)
     began_at = time.time()
     time.sleep(measure_s)
     tagged, carried = arrived(sink, began_at)
