@@ -46,7 +46,7 @@ POLICIES: Mapping[str, Mapping[str, Any]] = read_document(HERE / "policies.toml"
 AGREES, LEAST_TAGGED, LEAST_CARRIED = 0.1, 0.99, 0.9
 SETTLE_S, LOOK_S, ELEPHANT_S = 10.0, 4.0, 200.0
 """After all agents apply a policy; the time in which no elephant of the policy before may be seen; and the longest time
-that one may take: it has no tag, so it can be in the last queue beside others that give way less."""
+that one may take: it has no tag, so it is in the last queue."""
 BOOT_S = 900.0
 MACHINES_CONTROL = Path("/proc/sys/net/ipv4/tcp_congestion_control")
 """Containers inherit it. Hosts of the testbed have Reno before a policy acts on them, so these have it, too."""
