@@ -3,7 +3,8 @@
 
 traffic.py small HOST       small flows, each after the end of the one before, for ever
 traffic.py elephant HOST    connections of many bytes, one after the other, for ever
-traffic.py sink INTERFACE   receive both. Write a line of JSON for each small flow, and one for each second
+traffic.py sink INTERFACE   receive both. Write a line of JSON for each connection's sender (the last part of its address),
+                            one for each small flow, and one for each second
 
 The completion time is the sender's: from connect() until the receiver has read all and closed. The next flow begins
 with it, so a virtual machine needs no other way to report.
@@ -43,6 +44,7 @@ def say(**values: float) -> None:
 
 
 async def receive(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    say(sender=int(writer.get_extra_info("peername")[0].rpartition(".")[2]))
     data = await reader.read(-1)
     writer.close()
     if len(data) == SIZES_BYTES["small"]:
