@@ -45,8 +45,8 @@ PLAIN = "plain"
 POLICIES: Mapping[str, Mapping[str, Any]] = read_document(HERE / "policies.toml")
 AGREES, LEAST_TAGGED, LEAST_CARRIED = 0.1, 0.99, 0.9
 SETTLE_S, ELEPHANT_S = 10.0, 200.0
-"""After all agents apply a policy; and the longest time that a connection from before may take. It has no tag, so it is in
-the last queue, and may be silent for seconds."""
+"""After all agents apply a policy; and the longest time that a connection from before may take. It has no tag, so it is
+in the last queue, and may be silent for seconds."""
 BOOT_S = 900.0
 MACHINES_CONTROL = Path("/proc/sys/net/ipv4/tcp_congestion_control")
 """Containers inherit it. Hosts of the testbed have Reno before a policy acts on them, so these have it, too."""

@@ -3,8 +3,8 @@
 
 traffic.py small HOST       small flows, each after the end of the one before, for ever
 traffic.py elephant HOST    connections of many bytes, one after the other, for ever
-traffic.py sink INTERFACE   receive both. Write a line of JSON for each connection's sender (the last part of its address),
-                            one for each small flow, and one for each second
+traffic.py sink INTERFACE   receive both. Write a line of JSON for each new connection (the last part of its sender's
+                            address), for each small flow, and for each second
 
 The completion time is the sender's: from connect() until the receiver has read all and closed. The next flow begins
 with it, so a virtual machine needs no other way to report.
