@@ -13,6 +13,7 @@ from experiments.checks.racks.run import (
     RATE_BPS,
     Block,
     Outcome,
+    all_are_new,
     arrived,
     claims,
     table,
@@ -62,3 +63,10 @@ def test_arrived__since_a_time_by_differences_of_counts(tmp_path: Path) -> None:
     lines = [json.dumps(dict(zip(("at", "packets", "tagged", "bytes"), one, strict=True))) for one in counts]
     sink.write_text("\n".join([*lines, '{"at": 13.5, "pack']))
     assert arrived(sink, since_at=11.0) == (150 / 200, 1.0)
+
+
+def test_all_are_new__each_sender_has_begun_a_connection_since_then(tmp_path: Path) -> None:
+    sink = tmp_path / "sink.jsonl"
+    begun = [{"at": at, "sender": sender} for at, sender in ((1, 11), (2, 12), (5, 11), (8, 12))]
+    sink.write_text("".join(json.dumps(line) + "\n" for line in begun))
+    assert [all_are_new(sink, since_at) for since_at in (0, 2, 4, 6, 9)] == [True, True, True, False, False]
