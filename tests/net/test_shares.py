@@ -137,7 +137,7 @@ def test_flow_queues__two_flows_share_equally_despite_their_windows(unequal: Tes
 @pytest.mark.parametrize(
     ("behaviour", "rate"),
     [
-        pytest.param(FLOW_QUEUES, "", id="flow queues"),
+        pytest.param(FLOW_QUEUES, "40Kbit", id="flow queues"),
         pytest.param(SHARES, "8Mbit", id="shares"),
         pytest.param(ONE_QUEUE, "1250Kbit", id="one queue"),
     ],

@@ -288,6 +288,17 @@ def test_apply__shares_of_each_ports_own_rate_in_one_transaction(
     assert agent.state().shares_stand
 
 
+def test_apply__a_change_of_shares_mends_the_rates_of_fast_ports(
+    agent: PortAgent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[str] = []
+    monkeypatch.setattr("sluice.hostagent.port.agent.FASTEST_BPS", 15_000_000)
+    agent.reconcile()
+    agent.classes_made = lambda port: made.append(port.interface)
+    agent.apply(settings(1, scheme="fish"))
+    assert made == ["s1-eth2", "s2-eth2"]
+
+
 def test_apply__shares_that_cannot_be_set_are_set_later(agent: PortAgent, database: FakeDatabase) -> None:
     agent.reconcile()
     database.away = True
